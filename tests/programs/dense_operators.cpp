@@ -106,6 +106,9 @@ TEST_CASE("elementwise_*: Y stands at axis of X, by default at its end") {
   CHECK(of_both("elementwise_pow", x, plain<float>({1}, {2})) == Floats{1, 4, 9, 16, 25, 36});
   CHECK_THROWS_AS(of_both("elementwise_add", x, column), ShapeMismatch);
   CHECK_THROWS_AS(of_both("elementwise_add", x, row, {attr("axis", 4)}), OutOfRange);
+  // A column is none, even where it has as many numbers as a row.
+  CHECK(of_both("elementwise_add", plain<float>({2, 2}, {1, 2, 3, 4}), plain<float>({2, 1}, {10, 20})) ==
+        Floats{11, 12, 23, 24});
 }
 
 TEST_CASE("elementwise_*: integers") {

@@ -1,12 +1,15 @@
 // SPDX-License-Identifier: Apache-2.0
 // Gradients of operators, against differences. paddle_training_test.py compares training with PaddlePaddle itself.
 #include "programs/one_operator.hpp"
+#include "support/count_allocations.hpp"
 
 #include <doctest/doctest.h>
 
 #include <algorithm>
 #include <cmath>
 #include <cstddef>
+#include <cstdint>
+#include <iterator>
 #include <random>
 #include <string>
 #include <utility>
@@ -27,7 +30,7 @@ namespace {
 using Doubles = std::vector<double>;
 
 /// An operator on numbers between 0.2 and 2, of which every second one is negative unless they must be `positive`.
-struct Sample {
+struct DenseSample {
   std::string type;
   std::vector<std::pair<std::string, std::vector<Shape>>> inputs;
   std::string output = "Out";
@@ -59,7 +62,7 @@ lod::LoDTensor<double> drawn(const Shape& shape, std::mt19937& random, bool posi
   return plain<double>(shape, values);
 }
 
-Trial trial_of(const Sample& sample, std::mt19937& random) {
+Trial trial_of(const DenseSample& sample, std::mt19937& random) {
   Trial trial{.output = sample.output};
   Arguments inputs, outputs{{sample.output, {sample.output}}};
   for (const auto& [parameter, shapes] : sample.inputs) {
@@ -79,7 +82,7 @@ Trial trial_of(const Sample& sample, std::mt19937& random) {
   return trial;
 }
 
-void check_gradient(const Sample& sample) {
+void check_gradient(const DenseSample& sample) {
   CAPTURE(sample.type);
   std::mt19937 random(7);
   Trial trial = trial_of(sample, random);
@@ -138,4 +141,271 @@ TEST_CASE("activations: gradients are those of differences") {
   check_gradient({"clip", x, "Out", {attr("min", -0.5f), attr("max", 1.0f)}});
   check_gradient({"hard_swish", x, "Out", {attr("offset", 1.0f), attr("threshold", 2.0f)}});
   check_gradient({"swish", x, "Out", {attr("beta", 0.7f)}});
+}
+
+TEST_CASE("operators on dense tensors: gradients are those of differences") {
+  const auto pairs = [](const Shape& x, const Shape& y) {
+    return std::vector<std::pair<std::string, std::vector<Shape>>>{{"X", {x}}, {"Y", {y}}};
+  };
+  for (const char* const type : {"add", "sub", "mul", "div", "max", "min", "pow"}) {
+    const std::string name = std::string("elementwise_") + type;
+    const bool positive = name == "elementwise_pow";
+    check_gradient({.type = name, .inputs = pairs({2, 3}, {2, 3}), .positive = positive});
+    check_gradient({.type = name, .inputs = pairs({2, 3}, {3}), .positive = positive});
+    check_gradient(
+        {.type = name, .inputs = pairs({2, 3, 2}, {3, 1}), .attrs = {attr("axis", 1)}, .positive = positive});
+  }
+  check_gradient({"elementwise_mul", pairs({3, 3}, {3, 1})});
+  check_gradient({"elementwise_sub", pairs({4}, {2, 3, 4})});
+  check_gradient({"mul", pairs({2, 3, 2}, {6, 2})});
+  check_gradient({"mul", pairs({2, 3, 2}, {2, 1, 3}), "Out", {attr("x_num_col_dims", 2)}});
+  for (const bool transpose_x : {false, true}) {
+    for (const bool transpose_y : {false, true}) {
+      const Shape x = transpose_x ? Shape{3, 2} : Shape{2, 3}, y = transpose_y ? Shape{4, 3} : Shape{3, 4};
+      const Shape stacked(2, x);
+      check_gradient({"matmul",
+                      pairs(stacked, y),
+                      "Out",
+                      {attr("transpose_X", transpose_x), attr("transpose_Y", transpose_y), attr("alpha", 0.5f)}});
+      check_gradient(
+          {"matmul_v2", pairs(x, Shape(2, y)), "Out", {attr("trans_x", transpose_x), attr("trans_y", transpose_y)}});
+      check_gradient({"matmul_v2", pairs({3}, y), "Out", {attr("trans_x", transpose_x), attr("trans_y", transpose_y)}});
+      check_gradient({"matmul_v2", pairs(x, {3}), "Out", {attr("trans_x", transpose_x), attr("trans_y", transpose_y)}});
+    }
+  }
+  const std::vector<std::pair<std::string, std::vector<Shape>>> x = {{"X", {Shape{2, 3, 4}}}};
+  check_gradient({"mean", x});
+  check_gradient({"scale", x, "Out", {attr("scale", 2.0f), attr("bias", 1.0f)}});
+  check_gradient({"assign", x});
+  check_gradient({"cast", x, "Out", {attr("in_dtype", 6), attr("out_dtype", 6)}});
+  check_gradient({"sum", {{"X", {Shape{2, 3}, Shape{2, 3}}}}});
+  for (const char* const type : {"reduce_sum", "reduce_mean", "reduce_prod", "reduce_max", "reduce_min"}) {
+    check_gradient({type, x, "Out", {attr("dim", std::vector<int>{0, -1})}});
+    check_gradient({type, x, "Out", {attr("dim", std::vector<int>{1}), attr("keep_dim", true)}});
+    check_gradient({type, x, "Out", {attr("reduce_all", true)}});
+  }
+  for (const int axis : {-1, 0, 1}) {
+    check_gradient({"softmax", x, "Out", {attr("axis", axis)}});
+    check_gradient({"log_softmax", x, "Out", {attr("axis", axis)}});
+    check_gradient({"concat", {{"X", {Shape{2, 3}, Shape{2, 3}}}}, "Out", {attr("axis", axis)}});
+    check_gradient({"stack", {{"X", {Shape{2, 3}, Shape{2, 3}}}}, "Y", {attr("axis", axis)}});
+  }
+  check_gradient({"top_k", {{"X", {Shape{2, 5}}}}, "Out", {attr("k", 3)}, {"Indices"}});
+  check_gradient({"split", x, "Out", {attr("axis", 1), attr("num", 1)}});
+  check_gradient({"reshape", x, "Out", {attr("shape", std::vector<int>{6, -1})}});
+  check_gradient({"reshape2", x, "Out", {attr("shape", std::vector<int>{6, -1})}, {"XShape"}});
+  check_gradient({"squeeze2", {{"X", {Shape{2, 1, 3}}}}, "Out", {attr("axes", std::vector<int>{1})}, {"XShape"}});
+  check_gradient({"unsqueeze2", x, "Out", {attr("axes", std::vector<int>{0})}, {"XShape"}});
+  check_gradient({"flatten2", x, "Out", {attr("axis", 2)}, {"XShape"}});
+  check_gradient({"transpose", x, "Out", {attr("axis", std::vector<int>{2, 0, 1})}});
+  check_gradient({"transpose2", x, "Out", {attr("axis", std::vector<int>{1, -1, 0})}, {"XShape"}});
+  check_gradient({"slice",
+                  {{"Input", {Shape{4, 3}}}},
+                  "Out",
+                  {attr("axes", std::vector<int>{0, 1}), attr("starts", std::vector<int>{1, -2}),
+                   attr("ends", std::vector<int>{3, -1}), attr("decrease_axis", std::vector<int>{1})}});
+  check_gradient({"expand", {{"X", {Shape{2, 3}}}}, "Out", {attr("expand_times", std::vector<int>{2, 3})}});
+  check_gradient({.type = "gather",
+                  .inputs = {{"X", {Shape{4, 2}}}},
+                  .constants = {{"Index", plain<std::int64_t>({3}, {2, 0, 2})}}});
+}
+
+TEST_CASE("losses: gradients are those of differences") {
+  const auto labels = plain<std::int64_t>({3, 1}, {1, 0, 3});
+  const auto soft = plain<double>({3, 4}, {0.5, 0.5, 0, 0, 0.25, 0.25, 0.25, 0.25, 0, 0, 1, 0});
+  const std::vector<std::pair<std::string, std::vector<Shape>>> x = {{"X", {Shape{3, 4}}}},
+                                                                logits = {{"Logits", x[0].second}};
+  check_gradient(
+      {.type = "cross_entropy", .inputs = x, .output = "Y", .positive = true, .constants = {{"Label", labels}}});
+  check_gradient({.type = "cross_entropy",
+                  .inputs = x,
+                  .output = "Y",
+                  .attrs = {attr("soft_label", true)},
+                  .positive = true,
+                  .constants = {{"Label", soft}}});
+  for (const int ignored : {-100, 3}) {
+    check_gradient({.type = "cross_entropy2",
+                    .inputs = x,
+                    .output = "Y",
+                    .attrs = {attr("ignore_index", ignored)},
+                    .hidden = {"MatchX", "XShape"},
+                    .positive = true,
+                    .constants = {{"Label", labels}}});
+    check_gradient({.type = "softmax_with_cross_entropy",
+                    .inputs = logits,
+                    .output = "Loss",
+                    .attrs = {attr("ignore_index", ignored)},
+                    .hidden = {"Softmax"},
+                    .constants = {{"Label", labels}}});
+  }
+  check_gradient({.type = "softmax_with_cross_entropy",
+                  .inputs = logits,
+                  .output = "Loss",
+                  .attrs = {attr("soft_label", true)},
+                  .hidden = {"Softmax"},
+                  .constants = {{"Label", soft}}});
+  for (const bool normalize : {false, true}) {
+    check_gradient({.type = "sigmoid_cross_entropy_with_logits",
+                    .inputs = x,
+                    .attrs = {attr("normalize", normalize), attr("ignore_index", 0)},
+                    .constants = {{"Label", soft}}});
+  }
+}
+
+namespace {
+
+/// Says of which type the loss is.
+void describe_loss(lod::ProgramDesc& program) {
+  for (lod::VarDesc& var : program.blocks[0].vars) {
+    if (var.name == "loss") var = lod::VarDesc::lod_tensor("loss", {lod::DataType::FP64, {1}});
+  }
+}
+
+/// loss = mean(tanh(x w) w2 + x w), so that x w and w have several uses; w is a parameter, w2 one that is constant.
+lod::ProgramDesc small_network() {
+  lod::ProgramDesc program = program_of(
+      {op("mul", {{"X", {"x"}}, {"Y", {"w"}}}, {{"Out", {"h"}}}), op("tanh", {{"X", {"h"}}}, {{"Out", {"t"}}}),
+       op("mul", {{"X", {"t"}}, {"Y", {"w2"}}}, {{"Out", {"u"}}}),
+       op("mul", {{"X", {"u"}}, {"Y", {"w"}}}, {{"Out", {"v"}}}),
+       op("elementwise_add", {{"X", {"v"}}, {"Y", {"h"}}}, {{"Out", {"s"}}}),
+       op("mean", {{"X", {"s"}}}, {{"Out", {"loss"}}})},
+      {"w", "w2"});
+  for (const std::size_t i : {0U, 1U}) program.blocks[0].vars[i].is_parameter = true;
+  program.blocks[0].vars[1].stop_gradient = true;
+  describe_loss(program);
+  return program;
+}
+
+}  // namespace
+
+TEST_CASE("append_backward: several uses are summed, constants have no gradient") {
+  lod::ProgramDesc program = small_network();
+  CHECK(lod::append_backward(program, "loss") == std::vector<lod::ParameterGradient>{{"w", "w@GRAD"}});
+  const lod::BlockDesc& block = program.block(0);
+  std::vector<std::string> types;
+  for (std::size_t i = 6; i < block.ops.size(); ++i) types.push_back(block.ops[i].type);
+  CHECK(types == std::vector<std::string>{"fill_constant", "mean_grad", "elementwise_add_grad", "mul_grad", "mul_grad",
+                                          "tanh_grad", "sum", "mul_grad", "sum"});
+  const auto names = [&](std::size_t i, const char* parameter) {
+    const auto found = block.ops[i].output(parameter);
+    return std::vector<std::string>(found.begin(), found.end());
+  };
+  CHECK(names(8, "Y@GRAD") == std::vector<std::string>{"h@GRAD@RENAME@block0@0"});
+  CHECK(names(10, "Y@GRAD").empty());
+  CHECK(block.ops[14].input("X").size() == 2);
+  CHECK(names(14, "Out") == std::vector<std::string>{"w@GRAD"});
+  CHECK(block.ops[5].attr<std::int32_t>("op_role") == lod::OpRole::LOSS);
+  CHECK(block.ops[14].attr<std::int32_t>("op_role") == lod::OpRole::BACKWARD);
+  CHECK(block.ops[14].attr<std::vector<std::string>>("op_role_var") == std::vector<std::string>{"w", "w@GRAD"});
+
+  lod::Scope scope;
+  auto& w = scope.var("w").get<AnyLoDTensor>();
+  scope.var("w2").get<AnyLoDTensor>() = plain<double>({2, 2}, {1, 2, 3, -4});
+  const auto loss_at = [&](double number) {
+    w = plain<double>({2, 2}, {0.1, -0.2, number, 0.4});
+    return lod::run(program, scope,
+                    {.feed = {{"x", plain<double>({2, 2}, {1, 2, -1, 3})}}, .fetch = {"loss", "w@GRAD"}});
+  };
+  const double difference =
+      (numbers<double>(loss_at(0.3 + 1e-6)[0])[0] - numbers<double>(loss_at(0.3 - 1e-6)[0])[0]) / 2e-6;
+  CHECK(numbers<double>(loss_at(0.3)[1])[2] == doctest::Approx(difference).epsilon(1e-6));
+}
+
+TEST_CASE("append_backward: refused programs stay as they were") {
+  lod::ProgramDesc program = small_network();
+  const auto refused = [&](const char* loss, const char* text, const lod::BackwardOptions& options = {}) {
+    const lod::ProgramDesc before = program;
+    CHECK_THROWS_WITH_AS(lod::append_backward(program, loss, options), doctest::Contains(text), lod::InvalidProgram);
+    CHECK(program == before);
+  };
+  refused("cost", "no such variable");
+  refused("x", "depends on no parameter");
+  refused("loss", "no such variable", {.parameters = {"w3"}});
+  refused("loss", "depends on no parameter", {.constants = {"s"}});
+  program.blocks[0].ops.insert(program.blocks[0].ops.begin() + 2, op("relu", {{"X", {"t"}}}, {{"Out", {"t"}}}));
+  refused("loss", "operator 2 'relu': writes variable 't', which it reads");
+  program.blocks[0].ops[2] = op("relu", {{"X", {"h"}}}, {{"Out", {"t"}}});
+  refused("loss", "operator 1 'tanh': writes variable 't', as does operator 2");
+  program = small_network();
+  lod::append_backward(program, "loss");
+  refused("loss", "its gradient is there already");
+}
+
+TEST_CASE("append_backward: gradients of outputs that nothing uses are zeros") {
+  lod::ProgramDesc program =
+      program_of({op("split", {{"X", {"w"}}}, {{"Out", {"a", "b"}}}, {attr("axis", 1), attr("num", 2)}),
+                  op("mean", {{"X", {"b"}}}, {{"Out", {"loss"}}})},
+                 {"w"});
+  describe_loss(program);
+  lod::append_backward(program, "loss", {.parameters = {"w"}});
+  lod::Scope scope;
+  scope.var("w").get<AnyLoDTensor>() = plain<double>({1, 4}, {1, 2, 3, 4});
+  CHECK(numbers<double>(lod::run(program, scope, {.fetch = {"w@GRAD"}})[0]) == Doubles{0, 0, 0.5, 0.5});
+}
+
+namespace {
+
+/// A regression: loss = mean((x w + b - y)^2), where rows of a table are added to x if it is `sparse`.
+lod::ProgramDesc regression(bool sparse) {
+  std::vector<lod::OpDesc> ops = {op("mul", {{"X", {sparse ? "s" : "x"}}, {"Y", {"w"}}}, {{"Out", {"h"}}}),
+                                  op("elementwise_add", {{"X", {"h"}}, {"Y", {"b"}}}, {{"Out", {"z"}}}),
+                                  op("elementwise_sub", {{"X", {"z"}}, {"Y", {"y"}}}, {{"Out", {"d"}}}),
+                                  op("square", {{"X", {"d"}}}, {{"Out", {"q"}}}),
+                                  op("mean", {{"X", {"q"}}}, {{"Out", {"loss"}}})};
+  if (sparse) {
+    const lod::OpDesc rows[] = {
+        op("lookup_table_v2", {{"W", {"table"}}, {"Ids", {"ids"}}}, {{"Out", {"r"}}}, {attr("is_sparse", true)}),
+        op("elementwise_add", {{"X", {"x"}}, {"Y", {"r"}}}, {{"Out", {"s"}}})};
+    ops.insert(ops.begin(), std::begin(rows), std::end(rows));
+  }
+  lod::ProgramDesc program = program_of(ops, {"b", "table", "w"});
+  for (lod::VarDesc& var : program.blocks[0].vars) {
+    const bool is_parameter = var.persistable;
+    if (var.name == "w") var = lod::VarDesc::lod_tensor("w", {lod::DataType::FP32, {3, 2}});
+    if (var.name == "b") var = lod::VarDesc::lod_tensor("b", {lod::DataType::FP32, {2}});
+    if (var.name == "table") var = lod::VarDesc::lod_tensor("table", {lod::DataType::FP32, {6, 3}});
+    if (var.name == "loss") var = lod::VarDesc::lod_tensor("loss", {lod::DataType::FP32, {1}});
+    if (is_parameter) var.persistable = var.is_parameter = true;
+  }
+  return program;
+}
+
+void train(const lod::Optimizer& optimizer, const lod::MinimizeOptions& options, bool sparse) {
+  lod::ProgramDesc program = regression(sparse), startup;
+  CHECK(lod::minimize(program, startup, "loss", optimizer, options).size() == (sparse ? 3 : 2));
+  lod::Scope scope;
+  scope.var("w").get<AnyLoDTensor>() = plain<float>({3, 2}, {0.5F, -1, 1, 0.25F, -0.5F, 1});
+  scope.var("b").get<AnyLoDTensor>() = plain<float>({2}, {1, -1});
+  scope.var("table").get<AnyLoDTensor>() = lod::LoDTensor<float>({6, 3});
+  lod::run(startup, scope);
+  const lod::Feed batch = {{"x", plain<float>({4, 3}, {1, 2, 3, -1, 0, 1, 2, 2, -2, 0, 1, 1})},
+                           {"y", plain<float>({4, 2}, {1, 0, 2, -1, 0, 1, -1, 1})},
+                           {"ids", plain<std::int64_t>({4}, {4, 1, 4, 0})}};
+  lod::PreparedProgram step(lod::default_executor<lod::Cpu>(), program, scope, {"loss"});
+  lod::Feed given = batch;
+  if (!sparse) given.erase("ids");
+  const float before = numbers<float>(step.run(given)[0])[0];
+  for (int i = 0; i < 3; ++i) step.run(given);
+  const std::int64_t allocations = lod_test::allocations;
+  step.run(given);
+  CHECK((lod_test::allocations == allocations || !lod_test::counts_allocations));
+  for (int i = 0; i < 15; ++i) step.run(given);
+  CHECK(numbers<float>(step.run(given)[0])[0] < 0.95F * before);
+  if (sparse) CHECK(numbers<float>(scope.var("table").get<AnyLoDTensor>())[15] == 0);  // row 5 is never looked up
+}
+
+}  // namespace
+
+TEST_CASE("minimize: a loss becomes smaller, and steps allocate nothing") {
+  for (const bool sparse : {false, true}) {
+    CAPTURE(sparse);
+    train(lod::SGD{.learning_rate = 0.05F}, {}, sparse);
+    train(lod::Momentum{.learning_rate = 0.02F, .use_nesterov = true}, {.weight_decay = lod::L2Decay{0.01F}}, sparse);
+    train(lod::Adagrad{.learning_rate = 0.2F}, {.grad_clip = lod::ClipGradByNorm{1}}, sparse);
+    train(lod::RMSProp{.learning_rate = 0.02F, .momentum = 0.5F}, {}, sparse);
+    train(lod::RMSProp{.learning_rate = 0.02F, .centered = true}, {.grad_clip = lod::ClipGradByValue{1}}, sparse);
+    train(lod::Adam{.learning_rate = 0.1F}, {.grad_clip = lod::ClipGradByGlobalNorm{1}}, sparse);
+    train(lod::Adam{.learning_rate = 0.1F, .lazy_mode = true}, {.weight_decay = lod::L2Decay{0.001F}}, sparse);
+    train(lod::Ftrl{.learning_rate = 0.2F}, {.weight_decay = lod::L1Decay{0.001F}}, sparse);
+  }
 }

@@ -59,6 +59,11 @@ class Broadcast {
 
   /// The shape of both.
   const Shape& shape() const noexcept { return shape_; }
+  /// Whether y, under an x of that shape, is one row for all rows of x.
+  bool repeats_row_of_y() const noexcept {
+    if (shape_.empty() || strides_[1][0] != 0) return false;
+    return std::equal(strides_[0].begin() + 1, strides_[0].end(), strides_[1].begin() + 1);
+  }
 
   /// Calls f(i, j) with the places in x and y of each element, in the order of the elements.
   template <class F>
@@ -75,7 +80,11 @@ class Broadcast {
         x_first += at[dim] * strides_[0][dim];
         y_first += at[dim] * strides_[1][dim];
       }
-      for (std::int64_t i = 0; i < inner; ++i) f(x_first + i * x_step, y_first + i * y_step);
+      if (x_step == 1 && y_step == 1) {
+        for (std::int64_t i = 0; i < inner; ++i) f(x_first + i, y_first + i);
+      } else {
+        for (std::int64_t i = 0; i < inner; ++i) f(x_first + i * x_step, y_first + i * y_step);
+      }
       for (std::size_t dim = last; dim-- > 0;) {
         if (++at[dim] < shape_[dim]) break;
         at[dim] = 0;
@@ -95,7 +104,7 @@ class Broadcast {
   }
 
   Shape shape_;
-  std::array<std::int64_t, Shape::max_rank> strides_[2];
+  std::array<std::int64_t, Shape::max_rank> strides_[2]{};
 };
 
 // What the operators do with two numbers, and the library's own operation for the usual shapes, where it has one.
@@ -197,8 +206,7 @@ RunOperator<E> elementwise(const OperatorArguments& op) {
       if constexpr (requires { F::into; }) {
         const Shape& row = a.row_shape();
         const bool is_same = left == right;
-        if (is_same || (both.shape() == left && b.row_shape().elements() * b.rows() == a.row_size() &&
-                        (axis == -1 || left.size() == static_cast<std::size_t>(axis) + right.size()))) {
+        if (is_same || (both.shape() == left && both.repeats_row_of_y())) {
           const LoDTensorView<const T, Cpu> other(
               right_view.data(), is_same ? left_view.lod_view() : LoDView::plain(0, 1), &row, a.row_size());
           auto sum = call.template output<T>(out);

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 /// @file
-/// Operators that make tensors: fill_constant, fill_constant_batch_size_like, fill_zeros_like, assign_value, one_hot.
+/// Operators that make tensors: fill_constant, fill_constant_batch_size_like, fill_zeros_like, fill_any_like,
+/// assign_value, one_hot.
 #pragma once
 
 #include <lod/core/any_tensor.hpp>
@@ -89,6 +90,26 @@ RunOperator<E> fill_zeros_like(const OperatorArguments& op) {
     const AnyLoDTensor& from = call.tensor(x);
     auto y = call.output_bytes(out, from.data_type(), from.lod(), from.row_shape(), from.rows());
     std::fill_n(y.data(), from.bytes().size(), std::byte{0});
+  };
+}
+
+/// fill_any_like: X -> Out; value = 0, dtype = -1, which is the type of X: one number, with the shape and the levels of
+/// X.
+template <Executor E>
+RunOperator<E> fill_any_like(const OperatorArguments& op) {
+  const Slot x = op.input("X"), out = op.output("Out");
+  const bool is_own = op.attr("dtype", -1) == -1;
+  const DataType type = is_own ? DataType::FP32 : output_type(op, "dtype", DataType::FP32);
+  const Scalar number = op.attr("value", 0.0f);
+  return [=](OperatorCall<E>& call) {
+    const AnyLoDTensor& from = call.tensor(x);
+    const auto fill_with = [&](auto element) {
+      using T = typename decltype(element)::type;
+      const T value = number.to<T>();
+      auto y = call.output_bytes(out, data_type_v<T>, from.lod(), from.row_shape(), from.rows());
+      std::fill_n(y.template elements<T>(), from.rows() * from.row_size(), value);
+    };
+    is_own ? call.with_number(x, fill_with) : with_output_type(type, fill_with);
   };
 }
 

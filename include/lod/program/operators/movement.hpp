@@ -120,11 +120,11 @@ RunOperator<E> split(const OperatorArguments& op) {
   };
 }
 
-/// The same elements under another shape, which is f(shape of X); levels stay where the number of rows does. XShape,
-/// which is there for the gradient, is not written.
+/// The same elements under another shape, which is f(shape of X); levels stay where the number of rows does. XShape is
+/// there for the gradient.
 template <Executor E, class F>
 RunOperator<E> reshaped(const OperatorArguments& op, const F& f) {
-  const Slot x = op.input("X"), out = op.output("Out");
+  const Slot x = op.input("X"), out = op.output("Out"), x_shape = op.optional_output("XShape");
   return [=](OperatorCall<E>& call) {
     const AnyLoDTensor& from = call.tensor(x);
     const Shape shape = f(from.shape());
@@ -134,6 +134,7 @@ RunOperator<E> reshaped(const OperatorArguments& op, const F& f) {
       throw ShapeMismatch(detail::text({call.name(x), " of shape ", to_string(from.shape()), ", expected the ", count,
                                         " elements of ", to_string(shape)}));
     }
+    write_shape(call, x_shape, from);
     auto y = call.output_bytes(out, from.data_type(), shape, from);
     copy_blocks(from.bytes().data(), {}, y.data(), {}, static_cast<std::int64_t>(from.bytes().size()), 1);
   };
@@ -218,110 +219,170 @@ RunOperator<E> flatten_contiguous_range(const OperatorArguments& op) {
   });
 }
 
-/// transpose and transpose2: X -> Out; axis: a permutation of the dimensions. No levels.
-template <Executor E>
+/// The elements with the dimensions in another order: dimension `dim` of the result is `axes[dim]` of X. No levels.
+template <class E>
+void transpose_to(const OperatorCall<E>& call, const Slot& x, const std::vector<std::int64_t>& axes, const Slot& out) {
+  const AnyLoDTensor& from = call.tensor(x);
+  const Shape shape = from.shape();
+  const std::size_t rank = shape.size();
+  std::array<bool, Shape::max_rank> is_used{};
+  std::array<std::int64_t, Shape::max_rank> made{}, steps{};
+  bool is_permutation = axes.size() == rank;
+  for (std::size_t dim = 0; is_permutation && dim < rank; ++dim) {
+    const std::size_t axis = axis_of(axes[dim], rank);
+    is_permutation = !std::exchange(is_used[axis], true);
+    made[dim] = shape[axis];
+    steps[dim] = part(shape, axis + 1, rank).elements();
+  }
+  if (!is_permutation) {
+    throw ShapeMismatch(
+        detail::text({call.name(x), " of shape ", to_string(shape), ", expected as many axes in `axis`, each once"}));
+  }
+  const auto size = static_cast<std::int64_t>(size_of(from.data_type()));
+  const Shape result = first_of(made, rank);
+  auto y = call.output_bytes(out, from.data_type(), result, AnyLoDTensor());
+  const std::byte* const source = from.bytes().data();
+  std::byte* to = y.data();
+  if (rank == 0 || result.elements() == 0) {
+    copy_blocks(source, {}, to, {}, static_cast<std::int64_t>(from.bytes().size()), 1);
+    return;
+  }
+  std::array<std::int64_t, Shape::max_rank> at{};
+  for (std::int64_t done = 0; done < result.elements(); done += result.back()) {
+    std::int64_t first = 0;
+    for (std::size_t dim = 0; dim + 1 < rank; ++dim) first += at[dim] * steps[dim];
+    copy_blocks(source, {first * size, steps[rank - 1] * size}, to, {.step = size}, size, result.back());
+    to += result.back() * size;
+    for (std::size_t dim = rank - 1; dim-- > 0;) {
+      if (++at[dim] < result[dim]) break;
+      at[dim] = 0;
+    }
+  }
+}
+/// transpose and transpose2: X -> Out, XShape?; axis: a permutation of the dimensions. No levels. Their gradients:
+/// Out@GRAD -> X@GRAD, by the same permutation.
+template <Executor E, bool is_gradient = false>
 RunOperator<E> transpose(const OperatorArguments& op) {
-  const Slot x = op.input("X"), out = op.output("Out");
-  const auto axes = op.desc().attr<std::vector<std::int64_t>>("axis");
+  const Slot x = op.input(is_gradient ? "Out@GRAD" : "X"), out = op.output(is_gradient ? "X@GRAD" : "Out");
+  const Slot x_shape = is_gradient ? Slot() : op.optional_output("XShape");
+  auto axes = op.desc().attr<std::vector<std::int64_t>>("axis");
+  if (is_gradient) {
+    const auto given = axes;
+    const auto rank = static_cast<std::int64_t>(given.size());
+    for (std::int64_t dim = 0; dim < rank; ++dim) {
+      const std::int64_t axis = given[static_cast<std::size_t>(dim)];
+      if (axis < -rank || axis >= rank) op.refuse_attr("axis", "a permutation of the dimensions");
+      axes[static_cast<std::size_t>(axis < 0 ? axis + rank : axis)] = dim;
+    }
+  }
   return [=](OperatorCall<E>& call) {
-    const AnyLoDTensor& from = call.tensor(x);
-    const Shape shape = from.shape();
-    const std::size_t rank = shape.size();
-    std::array<bool, Shape::max_rank> is_used{};
-    std::array<std::int64_t, Shape::max_rank> made{}, steps{};
-    bool is_permutation = axes.size() == rank;
-    for (std::size_t dim = 0; is_permutation && dim < rank; ++dim) {
-      const std::size_t axis = axis_of(axes[dim], rank);
-      is_permutation = !std::exchange(is_used[axis], true);
-      made[dim] = shape[axis];
-      steps[dim] = part(shape, axis + 1, rank).elements();
+    write_shape(call, x_shape, call.tensor(x));
+    transpose_to(call, x, axes, out);
+  };
+}
+
+/// The attributes of `slice`, and what they cut from a shape.
+class SlicedAxes {
+ public:
+  explicit SlicedAxes(const OperatorArguments& op)
+      : axes_(op.desc().attr<std::vector<std::int64_t>>("axes")),
+        starts_(op.desc().attr<std::vector<std::int64_t>>("starts")),
+        ends_(op.desc().attr<std::vector<std::int64_t>>("ends")),
+        dropped_(op.attr("decrease_axis", std::vector<std::int64_t>())) {
+    for (const char* const input : {"StartsTensor", "EndsTensor", "StartsTensorList", "EndsTensorList"}) {
+      op.expect_no_input(input);
     }
-    if (!is_permutation) {
-      throw ShapeMismatch(
-          detail::text({call.name(x), " of shape ", to_string(shape), ", expected as many axes in `axis`, each once"}));
+    if (starts_.size() != axes_.size() || ends_.size() != axes_.size()) {
+      op.refuse_attr("starts", "one for each of the axes");
     }
-    const auto size = static_cast<std::int64_t>(size_of(from.data_type()));
-    const Shape result = first_of(made, rank);
-    auto y = call.output_bytes(out, from.data_type(), result, AnyLoDTensor());
-    const std::byte* const source = from.bytes().data();
-    std::byte* to = y.data();
-    if (rank == 0 || result.elements() == 0) {
-      copy_blocks(source, {}, to, {}, static_cast<std::int64_t>(from.bytes().size()), 1);
-      return;
-    }
-    std::array<std::int64_t, Shape::max_rank> at{};
-    for (std::int64_t done = 0; done < result.elements(); done += result.back()) {
-      std::int64_t first = 0;
-      for (std::size_t dim = 0; dim + 1 < rank; ++dim) first += at[dim] * steps[dim];
-      copy_blocks(source, {first * size, steps[rank - 1] * size}, to, {.step = size}, size, result.back());
-      to += result.back() * size;
-      for (std::size_t dim = rank - 1; dim-- > 0;) {
-        if (++at[dim] < result[dim]) break;
-        at[dim] = 0;
+  }
+
+  /// What is cut from a shape.
+  struct Cut {
+    Shape lengths;  ///< of the part
+    Shape result;   ///< the same without dropped axes
+    std::array<std::int64_t, Shape::max_rank> first{};
+    bool cuts_rows = false;
+
+    /// Calls f(place, count) for each run of elements, with the place of its first in the whole of that shape.
+    template <class F>
+    void for_each_run(const Shape& whole, const F& f) const {
+      if (lengths.elements() == 0) return;
+      std::array<std::int64_t, Shape::max_rank> at{};
+      for (std::int64_t done = 0; done < lengths.elements(); done += lengths.back()) {
+        std::int64_t place = 0;
+        for (std::size_t dim = 0; dim < whole.size(); ++dim) place = place * whole[dim] + first[dim] + at[dim];
+        f(place, lengths.back());
+        for (std::size_t dim = whole.size() - 1; dim-- > 0;) {
+          if (++at[dim] < lengths[dim]) break;
+          at[dim] = 0;
+        }
       }
     }
   };
-}
+  /// `name` is that of the tensor, for errors.
+  Cut of(const Shape& shape, const std::string& name) const {
+    Cut cut;
+    std::array<std::int64_t, Shape::max_rank> lengths{};
+    std::array<bool, Shape::max_rank> is_dropped{};
+    std::copy(shape.begin(), shape.end(), lengths.begin());
+    for (std::size_t i = 0; i < axes_.size(); ++i) {
+      const std::size_t dim = axis_of(axes_[i], shape.size());
+      const auto place = [&](std::int64_t counted) {
+        return std::clamp<std::int64_t>(counted < 0 ? counted + shape[dim] : counted, 0, shape[dim]);
+      };
+      cut.first[dim] = place(starts_[i]);
+      lengths[dim] = std::max<std::int64_t>(place(ends_[i]) - cut.first[dim], 0);
+      cut.cuts_rows = cut.cuts_rows || dim == 0;
+    }
+    for (const std::int64_t axis : dropped_) {
+      const std::size_t dim = axis_of(axis, shape.size());
+      if (lengths[dim] != 1) {
+        throw ShapeMismatch(detail::text(
+            {name, ": ", lengths[dim], " elements along axis ", axis, ", expected one, since it is in decrease_axis"}));
+      }
+      is_dropped[dim] = true;
+    }
+    cut.lengths = first_of(lengths, shape.size());
+    for (std::size_t dim = 0; dim < shape.size(); ++dim) {
+      if (!is_dropped[dim]) cut.result = cut.result.followed_by({lengths[dim]});
+    }
+    return cut;
+  }
+
+ private:
+  std::vector<std::int64_t> axes_, starts_, ends_, dropped_;
+};
 
 /// slice: Input -> Out; axes, starts, ends, decrease_axis = {}: negative ones count from the end, and those beyond it
 /// are it. Levels stay unless axis 0 is cut.
 template <Executor E>
 RunOperator<E> slice(const OperatorArguments& op) {
-  for (const char* const input : {"StartsTensor", "EndsTensor", "StartsTensorList", "EndsTensorList"}) {
-    op.expect_no_input(input);
-  }
   const Slot x = op.input("Input"), out = op.output("Out");
-  const auto axes = op.desc().attr<std::vector<std::int64_t>>("axes");
-  const auto starts = op.desc().attr<std::vector<std::int64_t>>("starts");
-  const auto ends = op.desc().attr<std::vector<std::int64_t>>("ends");
-  const auto dropped = op.attr("decrease_axis", std::vector<std::int64_t>());
-  if (starts.size() != axes.size() || ends.size() != axes.size()) op.refuse_attr("starts", "one for each of the axes");
-  return [=](OperatorCall<E>& call) {
+  return [=, axes = SlicedAxes(op)](OperatorCall<E>& call) {
     const AnyLoDTensor& from = call.tensor(x);
-    const Shape shape = from.shape();
-    const std::size_t rank = shape.size();
-    std::array<std::int64_t, Shape::max_rank> first{}, lengths{}, kept{};
-    std::array<bool, Shape::max_rank> is_dropped{};
-    std::copy(shape.begin(), shape.end(), lengths.begin());
-    bool cuts_rows = false;
-    for (std::size_t i = 0; i < axes.size(); ++i) {
-      const std::size_t dim = axis_of(axes[i], rank);
-      const auto place = [&](std::int64_t counted) {
-        return std::clamp<std::int64_t>(counted < 0 ? counted + shape[dim] : counted, 0, shape[dim]);
-      };
-      first[dim] = place(starts[i]);
-      lengths[dim] = std::max<std::int64_t>(place(ends[i]) - first[dim], 0);
-      cuts_rows = cuts_rows || dim == 0;
-    }
-    for (const std::int64_t axis : dropped) {
-      const std::size_t dim = axis_of(axis, rank);
-      if (lengths[dim] != 1) {
-        throw ShapeMismatch(detail::text({call.name(x), ": ", lengths[dim], " elements along axis ", axis,
-                                          ", expected one, since it is in decrease_axis"}));
-      }
-      is_dropped[dim] = true;
-    }
-    std::size_t kept_rank = 0;
-    for (std::size_t dim = 0; dim < rank; ++dim) {
-      if (!is_dropped[dim]) kept[kept_rank++] = lengths[dim];
-    }
-    const Shape cut = first_of(lengths, rank);
+    const auto cut = axes.of(from.shape(), call.name(x));
     const auto size = static_cast<std::int64_t>(size_of(from.data_type()));
-    auto y = call.output_bytes(out, from.data_type(), first_of(kept, kept_rank), cuts_rows ? AnyLoDTensor() : from);
-    if (cut.elements() == 0) return;
+    auto y = call.output_bytes(out, from.data_type(), cut.result, cut.cuts_rows ? AnyLoDTensor() : from);
     std::byte* to = y.data();
-    std::array<std::int64_t, Shape::max_rank> at{};
-    for (std::int64_t done = 0; done < cut.elements(); done += cut.back()) {
-      std::int64_t place = 0;
-      for (std::size_t dim = 0; dim < rank; ++dim) place = place * shape[dim] + first[dim] + at[dim];
-      std::memcpy(to, from.bytes().data() + place * size, static_cast<std::size_t>(cut.back() * size));
-      to += cut.back() * size;
-      for (std::size_t dim = rank - 1; dim-- > 0;) {
-        if (++at[dim] < cut[dim]) break;
-        at[dim] = 0;
-      }
-    }
+    cut.for_each_run(from.shape(), [&](std::int64_t place, std::int64_t count) {
+      copy_blocks(from.bytes().data(), {.first = place * size}, to, {}, count * size, 1);
+      to += count * size;
+    });
   };
+}
+
+/// Rows of a tensor, by their numbers. Throws OutOfRange for those that it has not.
+template <class I, class E>
+std::span<const I> row_numbers(const OperatorCall<E>& call, const Slot& index, std::int64_t rows) {
+  const auto ids = call.template view<I>(index).values();
+  for (std::size_t i = 0; i < ids.size(); ++i) {
+    if (ids[i] < 0 || ids[i] >= rows) {
+      throw OutOfRange(detail::text(
+          {call.name(index), ": row ", static_cast<std::int64_t>(ids[i]), " at ", i, ", expected 0 to ", rows - 1}));
+    }
+  }
+  return ids;
 }
 
 /// gather: X, Index -> Out: rows of X. No levels.
@@ -333,13 +394,7 @@ RunOperator<E> gather(const OperatorArguments& op) {
   return [=](OperatorCall<E>& call) {
     const AnyLoDTensor& from = call.tensor(x);
     call.with_id(index, [&](auto element) {
-      const auto ids = call.template view<typename decltype(element)::type>(index).values();
-      for (std::size_t i = 0; i < ids.size(); ++i) {
-        if (ids[i] < 0 || ids[i] >= from.rows()) {
-          throw OutOfRange(detail::text({call.name(index), ": row ", static_cast<std::int64_t>(ids[i]), " at ", i,
-                                         ", expected 0 to ", from.rows() - 1}));
-        }
-      }
+      const auto ids = row_numbers<typename decltype(element)::type>(call, index, from.rows());
       auto y = call.output_bytes(out, from.data_type(), LoD(), from.row_shape(), static_cast<std::int64_t>(ids.size()));
       const auto size = static_cast<std::int64_t>(size_of(from.data_type())) * from.row_size();
       for (std::size_t i = 0; i < ids.size(); ++i) {

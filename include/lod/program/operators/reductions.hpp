@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 /// @file
-/// Operators that reduce tensors, or work along an axis: sum, mean, reduce_*, softmax, log_softmax, top_k, arg_max,
-/// losses, accuracy.
+/// Operators that reduce tensors, or work along an axis: mean, reduce_*, softmax, log_softmax, top_k, arg_max, and
+/// their gradients.
 #pragma once
 
 #include <lod/core/any_tensor.hpp>
@@ -33,34 +33,6 @@ namespace lod::inline LOD_INTERFACE::inline LOD_TARGET::operators_of_programs {
 /// What sums of elements of type T are computed in.
 template <class T>
 using SumOf = std::conditional_t<std::integral<T>, std::int64_t, double>;
-
-/// sum: X... -> Out: dense tensors of one shape, element by element.
-template <Executor E>
-RunOperator<E> sum(const OperatorArguments& op) {
-  const Slot x = op.inputs("X"), out = op.output("Out");
-  if (!x) op.refuse({"input 'X' has no argument, expected one or more"});
-  return [=](OperatorCall<E>& call) {
-    const AnyLoDTensor& first = call.tensor(x);
-    for (std::size_t i = 1; i < x.size; ++i) {
-      if (call.tensor(x, i).shape() != first.shape()) {
-        throw ShapeMismatch(detail::text({call.name(x, i), " of shape ", to_string(call.tensor(x, i).shape()),
-                                          ", expected ", to_string(first.shape())}));
-      }
-    }
-    call.with_number(x, [&](auto element) {
-      using T = typename decltype(element)::type;
-      for (std::size_t i = 1; i < x.size; ++i) static_cast<void>(call.template view<T>(x, i));
-      const std::int64_t count = first.rows() * first.row_size();
-      auto total = call.output_bytes(out, first.data_type(), first.lod(), first.row_shape(), first.rows());
-      T* const to = total.template elements<T>();
-      std::copy_n(call.template view<T>(x).data(), count, to);
-      for (std::size_t i = 1; i < x.size; ++i) {
-        const T* const from = call.template view<T>(x, i).data();
-        std::transform(to, to + count, from, to, kernel::Add());
-      }
-    });
-  };
-}
 
 // Reductions: what they begin with, how they go on, and what they make of the end and the number of elements.
 
@@ -131,48 +103,65 @@ struct FindingAny : Summing {
   static bool add(bool a, bool b) { return a || b; }
 };
 
-/// Reduces the axes that are marked.
-template <class F, class T, class E>
-void reduce(const OperatorCall<E>& call, const Slot& x, const Slot& out,
-            const std::array<bool, Shape::max_rank>& is_reduced, bool keeps_dims) {
-  const AnyLoDTensor& from = call.tensor(x);
-  const Shape shape = from.shape();
-  const std::size_t rank = shape.size();
-  std::array<std::int64_t, Shape::max_rank> kept{}, strides{};
-  std::size_t kept_rank = 0;
-  std::int64_t results = 1, each = 1;
-  for (std::size_t dim = rank; dim-- > 0;) {
-    strides[dim] = is_reduced[dim] ? 0 : results;
-    (is_reduced[dim] ? each : results) *= shape[dim];
+/// A tensor of which some axes are reduced: the results, and which of them each element goes to.
+class ReducedAxes {
+ public:
+  Shape shape;               ///< of the results
+  std::int64_t results = 1;  ///< how many there are
+  std::int64_t each = 1;     ///< the elements of each
+
+  /// `axes` as in `reduction`; all of them if there are none.
+  ReducedAxes(const Shape& from, const std::vector<std::int64_t>& axes, bool keeps_dims) : from_(from) {
+    is_reduced_.fill(axes.empty());
+    for (const std::int64_t axis : axes) is_reduced_[axis_of(axis, from.size())] = true;
+    for (std::size_t dim = from.size(); dim-- > 0;) {
+      strides_[dim] = is_reduced_[dim] ? 0 : results;
+      (is_reduced_[dim] ? each : results) *= from[dim];
+    }
+    for (std::size_t dim = 0; dim < from.size(); ++dim) {
+      if (!is_reduced_[dim] || keeps_dims) shape = shape.followed_by({is_reduced_[dim] ? 1 : from[dim]});
+    }
   }
-  for (std::size_t dim = 0; dim < rank; ++dim) {
-    if (!is_reduced[dim] || keeps_dims) kept[kept_rank++] = is_reduced[dim] ? 1 : shape[dim];
-  }
-  using A = decltype(F::template begin<T>());
-  const T* const values = call.template view<T>(x).data();
-  const Workspace::Loan<A> all(call.executor().workspace(), results);
-  auto y = call.output_bytes(out, from.data_type(), Shape(std::span<const std::int64_t>(kept.data(), kept_rank)),
-                             rank > 0 && is_reduced[0] ? AnyLoDTensor() : from);
-  std::fill_n(all.data(), results, F::template begin<T>());
-  if (each > 0 && results > 0) {
-    const std::size_t last = rank - 1;
-    const std::int64_t inner = shape[last], step = strides[last];
+
+  /// Whether rows stay rows.
+  bool keeps_rows() const noexcept { return !from_.empty() && !is_reduced_[0]; }
+  /// Calls f(element, result) with the place of each element and of its result, in the order of the elements.
+  template <class F>
+  void for_each(const F& f) const {
+    if (each == 0 || results == 0) return;
+    const std::size_t last = from_.size() - 1;
+    const std::int64_t inner = from_[last], step = strides_[last];
     std::array<std::int64_t, Shape::max_rank> at{};
     for (std::int64_t done = 0; done < results * each; done += inner) {
       std::int64_t place = 0;
-      for (std::size_t dim = 0; dim < last; ++dim) place += at[dim] * strides[dim];
-      for (std::int64_t i = 0; i < inner; ++i) {
-        A& result = all[place + i * step];
-        result = F::add(result, static_cast<A>(values[done + i]));
-      }
+      for (std::size_t dim = 0; dim < last; ++dim) place += at[dim] * strides_[dim];
+      for (std::int64_t i = 0; i < inner; ++i) f(done + i, place + i * step);
       for (std::size_t dim = last; dim-- > 0;) {
-        if (++at[dim] < shape[dim]) break;
+        if (++at[dim] < from_[dim]) break;
         at[dim] = 0;
       }
     }
   }
+
+ private:
+  Shape from_;
+  std::array<bool, Shape::max_rank> is_reduced_{};
+  std::array<std::int64_t, Shape::max_rank> strides_{};
+};
+
+template <class F, class T, class E>
+void reduce(const OperatorCall<E>& call, const Slot& x, const Slot& out, const ReducedAxes& axes) {
+  const AnyLoDTensor& from = call.tensor(x);
+  using A = decltype(F::template begin<T>());
+  const T* const values = call.template view<T>(x).data();
+  const Workspace::Loan<A> all(call.executor().workspace(), axes.results);
+  auto y = call.output_bytes(out, from.data_type(), axes.shape, axes.keeps_rows() ? from : AnyLoDTensor());
+  std::fill_n(all.data(), axes.results, F::template begin<T>());
+  axes.for_each([&](std::int64_t element, std::int64_t result) {
+    all[result] = F::add(all[result], static_cast<A>(values[element]));
+  });
   T* const to = y.template elements<T>();
-  for (std::int64_t i = 0; i < results; ++i) to[i] = static_cast<T>(F::end(all[i], each));
+  for (std::int64_t i = 0; i < axes.results; ++i) to[i] = static_cast<T>(F::end(all[i], axes.each));
 }
 
 /// mean: X -> Out: of all elements, one number.
@@ -181,11 +170,15 @@ RunOperator<E> mean(const OperatorArguments& op) {
   const Slot x = op.input("X"), out = op.output("Out");
   return [=](OperatorCall<E>& call) {
     call.with_floating(x, [&](auto element) {
-      std::array<bool, Shape::max_rank> all;
-      all.fill(true);
-      reduce<Averaging, typename decltype(element)::type>(call, x, out, all, false);
+      const ReducedAxes all(call.tensor(x).shape(), {}, false);
+      reduce<Averaging, typename decltype(element)::type>(call, x, out, all);
     });
   };
+}
+
+/// The axes that a reduction is over: dim = {0}, reduce_all = false. None are all of them.
+inline std::vector<std::int64_t> axes_of_reduction(const OperatorArguments& op) {
+  return op.attr("reduce_all", false) ? std::vector<std::int64_t>() : op.attr("dim", std::vector<std::int64_t>{0});
 }
 
 /// reduce_*: X -> Out; dim = {0}, keep_dim = false, reduce_all = false. Levels stay unless axis 0 is reduced. A result
@@ -195,18 +188,65 @@ RunOperator<E> reduction(const OperatorArguments& op) {
   const Slot x = op.input("X"), out = op.output("Out");
   const bool keeps_dims = op.attr("keep_dim", false);
   if (op.attr("out_dtype", -1) != -1) op.refuse_attr("out_dtype", "-1, which is the type of X");
-  const bool is_all = op.attr("reduce_all", false);
-  return [=, axes = op.attr("dim", std::vector<std::int64_t>{0})](OperatorCall<E>& call) {
-    const std::size_t rank = call.tensor(x).shape().size();
-    std::array<bool, Shape::max_rank> is_reduced{};
-    if (is_all || axes.empty()) is_reduced.fill(true);
-    for (std::size_t i = 0; !is_all && i < axes.size(); ++i) is_reduced[axis_of(axes[i], rank)] = true;
+  return [=, dims = axes_of_reduction(op)](OperatorCall<E>& call) {
+    const ReducedAxes axes(call.tensor(x).shape(), dims, keeps_dims);
     if constexpr (std::same_as<F, FindingAll> || std::same_as<F, FindingAny>) {
-      reduce<F, bool>(call, x, out, is_reduced, keeps_dims);
+      reduce<F, bool>(call, x, out, axes);
     } else {
-      call.with_number(
-          x, [&](auto element) { reduce<F, typename decltype(element)::type>(call, x, out, is_reduced, keeps_dims); });
+      call.with_number(x, [&](auto element) { reduce<F, typename decltype(element)::type>(call, x, out, axes); });
     }
+  };
+}
+
+// What goes to x of the gradient g of a reduction of `count` elements to y.
+
+struct GradientOfSum {
+  template <class T>
+  static T to_x(T, T, T g, std::int64_t) {
+    return g;
+  }
+};
+struct GradientOfMean {
+  template <class T>
+  static T to_x(T, T, T g, std::int64_t count) {
+    return g / static_cast<T>(count);
+  }
+};
+struct GradientOfProduct {
+  template <class T>
+  static T to_x(T x, T y, T g, std::int64_t) {
+    return g * y / x;
+  }
+};
+/// Of the greatest, and of the least.
+struct GradientOfExtreme {
+  template <class T>
+  static T to_x(T x, T y, T g, std::int64_t) {
+    return x == y ? g : T{0};
+  }
+};
+
+/// reduce_sum_grad and its kin: X, Out? (that of products and extremes), Out@GRAD -> X@GRAD; attributes as `reduction`.
+/// mean_grad: the same over all axes.
+template <class F, Executor E, bool is_mean = false>
+RunOperator<E> reduction_grad(const OperatorArguments& op) {
+  constexpr bool reads_result = std::same_as<F, GradientOfProduct> || std::same_as<F, GradientOfExtreme>;
+  const Slot x = op.input("X"), dy = op.input("Out@GRAD"), dx = op.output("X@GRAD");
+  const Slot y = reads_result ? op.input("Out") : dy;
+  const auto dims = is_mean ? std::vector<std::int64_t>() : axes_of_reduction(op);
+  return [=](OperatorCall<E>& call) {
+    call.with_floating(x, [&](auto element) {
+      using T = typename decltype(element)::type;
+      const AnyLoDTensor& from = call.tensor(x);
+      const ReducedAxes axes(from.shape(), dims, false);
+      const T* const values = call.template view<T>(x).data();
+      const T* const given = some_numbers<T>(call, dy, axes.results);
+      const T* const results = some_numbers<T>(call, y, axes.results);
+      auto out = call.output_bytes(dx, from.data_type(), from.lod(), from.row_shape(), from.rows());
+      T* const to = out.template elements<T>();
+      axes.for_each(
+          [&](std::int64_t i, std::int64_t k) { to[i] = F::to_x(values[i], results[k], given[k], axes.each); });
+    });
   };
 }
 
@@ -253,92 +293,29 @@ RunOperator<E> softmax(const OperatorArguments& op) {
   };
 }
 
-/// The class of each row among `rows` labels, in a column or not.
-template <class E>
-const std::int64_t* labels_of(const OperatorCall<E>& call, const Slot& slot, std::int64_t rows, std::int64_t classes,
-                              std::int64_t ignored) {
-  const auto labels = call.template view<std::int64_t>(slot).values();
-  if (static_cast<std::int64_t>(labels.size()) != rows) {
-    throw ShapeMismatch(
-        detail::text({call.name(slot), ": ", labels.size(), " labels, expected ", rows, ", one for each row"}));
-  }
-  for (std::size_t i = 0; i < labels.size(); ++i) {
-    if (labels[i] != ignored && (labels[i] < 0 || labels[i] >= classes)) {
-      throw OutOfRange(
-          detail::text({call.name(slot), ": label ", labels[i], " at row ", i, ", expected 0 to ", classes - 1}));
-    }
-  }
-  return labels.data();
-}
-/// The sum of the numbers of `soft` times those of f(i), or the number f(label); 0 for the ignored label.
-template <class T, class F>
-T cross_entropy_of(const F& log_probability, std::int64_t classes, const T* soft, const std::int64_t* label,
-                   std::int64_t ignored) {
-  if (!soft) return *label == ignored ? T{0} : -log_probability(*label);
-  double total = 0;
-  for (std::int64_t k = 0; k < classes; ++k) total -= static_cast<double>(soft[k] * log_probability(k));
-  return static_cast<T>(total);
-}
-
-/// cross_entropy: X, Label -> Y; soft_label = false, ignore_index = -100. X are probabilities, along the last axis.
-/// cross_entropy2 is that without soft labels; its outputs for the gradient are not written.
-template <Executor E>
-RunOperator<E> cross_entropy(const OperatorArguments& op) {
-  const Slot x = op.input("X"), label = op.input("Label"), out = op.output("Y");
-  const bool is_soft = op.attr("soft_label", false);
-  const std::int32_t ignored = op.attr("ignore_index", -100);
+/// softmax_grad and log_softmax_grad: Out, Out@GRAD -> X@GRAD; axis = -1.
+template <Executor E, bool is_log>
+RunOperator<E> softmax_grad(const OperatorArguments& op) {
+  const Slot y = op.input("Out"), dy = op.input("Out@GRAD"), dx = op.output("X@GRAD");
+  const std::int32_t axis = op.attr("axis", -1);
   return [=](OperatorCall<E>& call) {
-    const AnyLoDTensor& from = call.tensor(x);
-    const Shape shape = from.shape();
-    const Around around(shape, axis_of(-1, shape.size()));
-    call.with_floating(x, [&](auto element) {
+    const AnyLoDTensor& from = call.tensor(y);
+    const Around around(from.shape(), axis_of(axis, from.shape().size()));
+    call.with_floating(y, [&](auto element) {
       using T = typename decltype(element)::type;
-      const T* const values = call.template view<T>(x).data();
-      const T* const soft = is_soft ? numbers_of<T>(call, label, shape) : nullptr;
-      const std::int64_t* const labels =
-          is_soft ? nullptr : labels_of(call, label, around.before, around.along, ignored);
-      auto y = call.output_bytes(out, from.data_type(), part(shape, 0, shape.size() - 1).followed_by({1}), from);
-      T* const to = y.template elements<T>();
-      for (std::int64_t i = 0; i < around.before; ++i) {
-        const T* const row = values + i * around.along;
-        // As in PaddlePaddle, a probability of 0 costs 1e20, not infinitely much.
-        const auto log_probability = [&](std::int64_t k) { return std::max(std::log(row[k]), static_cast<T>(-1e20)); };
-        to[i] = cross_entropy_of<T>(log_probability, around.along, soft ? soft + i * around.along : nullptr,
-                                    labels ? labels + i : nullptr, ignored);
-      }
-    });
-  };
-}
-
-/// softmax_with_cross_entropy: Logits, Label -> Softmax, Loss; soft_label = false, ignore_index = -100, axis = -1.
-template <Executor E>
-RunOperator<E> softmax_with_cross_entropy(const OperatorArguments& op) {
-  op.expect_attr("use_softmax", true);
-  const Slot x = op.input("Logits"), label = op.input("Label");
-  const Slot out = op.output("Softmax"), loss = op.output("Loss");
-  const bool is_soft = op.attr("soft_label", false);
-  const std::int32_t ignored = op.attr("ignore_index", -100), axis = op.attr("axis", -1);
-  return [=](OperatorCall<E>& call) {
-    const AnyLoDTensor& from = call.tensor(x);
-    const Shape shape = from.shape();
-    const std::size_t last = axis_of(axis, shape.size());
-    if (last + 1 != shape.size()) throw OutOfRange(detail::text({"axis ", axis, ", expected the last"}));
-    const Around around(shape, last);
-    call.with_floating(x, [&](auto element) {
-      using T = typename decltype(element)::type;
-      const T* const values = call.template view<T>(x).data();
-      const T* const soft = is_soft ? numbers_of<T>(call, label, shape) : nullptr;
-      const std::int64_t* const labels =
-          is_soft ? nullptr : labels_of(call, label, around.before, around.along, ignored);
-      auto losses = call.output_bytes(loss, from.data_type(), part(shape, 0, last).followed_by({1}), from);
-      auto y = call.output_bytes(out, from.data_type(), from.lod(), from.row_shape(), from.rows());
-      T *const to = y.template elements<T>(), *const each = losses.template elements<T>();
-      for (std::int64_t i = 0; i < around.before; ++i) {
-        T* const row = to + i * around.along;
-        softmax_of<true>(values + i * around.along, around.along, 1, row);
-        each[i] = cross_entropy_of<T>([&](std::int64_t k) { return row[k]; }, around.along,
-                                      soft ? soft + i * around.along : nullptr, labels ? labels + i : nullptr, ignored);
-        std::transform(row, row + around.along, row, [](T v) { return std::exp(v); });
+      const T *const values = call.template view<T>(y).data(), *const given = numbers_of<T>(call, dy, from.shape());
+      auto out = call.output_bytes(dx, from.data_type(), from.lod(), from.row_shape(), from.rows());
+      T* const to = out.template elements<T>();
+      for (std::int64_t i = 0; i < around.before * around.after; ++i) {
+        const std::int64_t first = i / around.after * around.along * around.after + i % around.after;
+        double total = 0;
+        for (std::int64_t k = first; k < first + around.along * around.after; k += around.after) {
+          total += static_cast<double>(is_log ? given[k] : given[k] * values[k]);
+        }
+        for (std::int64_t k = first; k < first + around.along * around.after; k += around.after) {
+          to[k] = is_log ? given[k] - std::exp(values[k]) * static_cast<T>(total)
+                         : values[k] * (given[k] - static_cast<T>(total));
+        }
       }
     });
   };
@@ -434,28 +411,39 @@ RunOperator<E> arg_extreme(const OperatorArguments& op) {
   };
 }
 
-/// accuracy: Out (not read), Indices, Label -> Accuracy, Correct, Total: rows among whose indices is their label.
+/// top_k_grad and top_k_v2_grad: X, Indices, Out@GRAD -> X@GRAD.
 template <Executor E>
-RunOperator<E> accuracy(const OperatorArguments& op) {
-  const Slot indices = op.input("Indices"), label = op.input("Label");
-  const Slot out = op.output("Accuracy"), correct = op.output("Correct"), total = op.output("Total");
+RunOperator<E> top_k_grad(const OperatorArguments& op) {
+  const Slot x = op.input("X"), indices = op.input("Indices"), dy = op.input("Out@GRAD"), dx = op.output("X@GRAD");
+  const std::int32_t axis = op.attr("axis", -1);
   return [=](OperatorCall<E>& call) {
-    const auto chosen = call.template view<std::int64_t>(indices);
-    const auto labels = call.template view<std::int64_t>(label).values();
-    const std::int64_t rows = chosen.rows();
-    if (static_cast<std::int64_t>(labels.size()) != rows) {
-      throw ShapeMismatch(detail::text({call.name(label), ": ", labels.size(), " labels, expected ", rows}));
-    }
-    std::int32_t right = 0;
-    for (std::int64_t i = 0; i < rows; ++i) {
-      const auto row = chosen.row(i);
-      right += std::find(row.begin(), row.end(), labels[static_cast<std::size_t>(i)]) != row.end();
-    }
-    *call.output_bytes(out, DataType::FP32, LoD(), {}, 1).template elements<float>() =
-        rows > 0 ? static_cast<float>(right) / static_cast<float>(rows) : 0.0f;
-    *call.output_bytes(correct, DataType::INT32, LoD(), {}, 1).template elements<std::int32_t>() = right;
-    *call.output_bytes(total, DataType::INT32, LoD(), {}, 1).template elements<std::int32_t>() =
-        static_cast<std::int32_t>(rows);
+    const AnyLoDTensor& from = call.tensor(x);
+    const Shape shape = from.shape();
+    const std::size_t last = axis_of(axis, shape.size());
+    if (last + 1 != shape.size()) throw OutOfRange(detail::text({"axis ", axis, ", expected the last"}));
+    const Around around(shape, last);
+    call.with_floating(dy, [&](auto element) {
+      using T = typename decltype(element)::type;
+      const Shape chosen_shape = call.tensor(dy).shape();
+      const T* const given = call.template view<T>(dy).data();
+      const auto* const chosen = numbers_of<std::int64_t>(call, indices, chosen_shape);
+      const std::int64_t count = chosen_shape.elements();
+      const std::int64_t k = around.before > 0 ? count / around.before : 0;
+      if (part(chosen_shape, 0, chosen_shape.size() - 1) != part(shape, 0, last)) {
+        throw ShapeMismatch(detail::text(
+            {call.name(dy), " of shape ", to_string(chosen_shape), ", expected rows of ", to_string(shape)}));
+      }
+      for (std::int64_t i = 0; i < count; ++i) {
+        if (chosen[i] < 0 || chosen[i] >= around.along) {
+          throw OutOfRange(
+              detail::text({call.name(indices), ": ", chosen[i], " at ", i, ", expected 0 to ", around.along - 1}));
+        }
+      }
+      auto out = call.output_bytes(dx, from.data_type(), from.lod(), from.row_shape(), from.rows());
+      T* const to = out.template elements<T>();
+      std::fill_n(to, from.rows() * from.row_size(), T{0});
+      for (std::int64_t i = 0; i < count; ++i) to[i / k * around.along + chosen[i]] += given[i];
+    });
   };
 }
 

@@ -6,12 +6,14 @@
 #include <lod/core/any_tensor.hpp>
 #include <lod/core/data_type.hpp>
 #include <lod/core/error.hpp>
+#include <lod/core/executor.hpp>
 #include <lod/core/lod_index.hpp>
 #include <lod/core/lod_view.hpp>
 #include <lod/core/shape.hpp>
 #include <lod/core/target.hpp>
 #include <lod/program/operator.hpp>
 
+#include <algorithm>
 #include <array>
 #include <cstddef>
 #include <cstdint>
@@ -57,13 +59,47 @@ LoDTensorView<const T, Cpu> with_rows(const LoDTensorView<const T, Cpu>& x, std:
 
 /// The numbers of a tensor that must have this shape.
 template <class T, class E>
-const T* numbers_of(const OperatorCall<E>& call, const Slot& slot, const Shape& expected) {
-  const auto found = call.template view<T>(slot);
+const T* numbers_of(const OperatorCall<E>& call, const Slot& slot, const Shape& expected, std::size_t i = 0) {
+  const auto found = call.template view<T>(slot, i);
   if (found.shape() != expected) {
     throw ShapeMismatch(
-        detail::text({call.name(slot), " of shape ", to_string(found.shape()), ", expected ", to_string(expected)}));
+        detail::text({call.name(slot, i), " of shape ", to_string(found.shape()), ", expected ", to_string(expected)}));
   }
   return found.data();
+}
+
+/// The same for a tensor of so many numbers, whatever its shape.
+template <class T, class E>
+const T* some_numbers(const OperatorCall<E>& call, const Slot& slot, std::int64_t count) {
+  const auto found = call.template view<T>(slot);
+  if (found.rows() * found.row_size() != count) {
+    throw ShapeMismatch(
+        detail::text({call.name(slot), " of shape ", to_string(found.shape()), ", expected ", count, " numbers"}));
+  }
+  return found.data();
+}
+/// The number in a tensor of one.
+template <class T, class E>
+T only_number(const OperatorCall<E>& call, const Slot& slot) {
+  return *some_numbers<T>(call, slot, 1);
+}
+
+/// XShape, which tells a gradient the shape of X: a tensor without numbers, with that shape after a 0.
+template <class E>
+void write_shape(const OperatorCall<E>& call, const Slot& x_shape, const AnyLoDTensor& x) {
+  if (x_shape) static_cast<void>(call.output_bytes(x_shape, x.data_type(), LoD(), x.shape(), 0));
+}
+
+/// An output with the structure of `like`, of which each number is a sum: add(sums) adds to those, which begin at 0.
+template <class T, class E, class F>
+void write_sums(const OperatorCall<E>& call, const Slot& slot, const AnyLoDTensor& like, const F& add) {
+  const std::int64_t count = like.rows() * like.row_size();
+  const Workspace::Loan<double> sums(call.executor().workspace(), count);
+  std::fill_n(sums.data(), count, 0.0);
+  add(sums.data());
+  auto y = call.output_bytes(slot, data_type_v<T>, like.lod(), like.row_shape(), like.rows());
+  std::transform(sums.data(), sums.data() + count, y.template elements<T>(),
+                 [](double v) { return static_cast<T>(v); });
 }
 
 /// Calls f(detail::ElementType<T>()) with the type of an output: BOOL and what OperatorCall::with_number takes.

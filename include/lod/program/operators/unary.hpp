@@ -19,6 +19,8 @@
 #include <cstdint>
 #include <string>
 #include <type_traits>
+#include <utility>
+#include <vector>
 
 namespace lod::inline LOD_INTERFACE::inline LOD_TARGET::operators_of_programs {
 
@@ -52,6 +54,13 @@ RunOperator<E> scale(const OperatorArguments& op) {
       }
     });
   };
+}
+
+/// Its gradient: scale without the bias.
+inline std::vector<OpDesc> gradient_of_scale(const GradientArguments& op) {
+  OpDesc made = op.describe("scale: X=Out@GRAD -> Out=X@GRAD");
+  set_attr(made, make_attr("bias", 0.0f));
+  return {std::move(made)};
 }
 
 /// increment: X -> Out; step = 1.
@@ -384,6 +393,14 @@ RunOperator<E> cast(const OperatorArguments& op) {
     if (call.tensor(x).data_type() == DataType::BOOL) return from(detail::ElementType<bool>());
     call.with_number(x, from);
   };
+}
+
+/// Its gradient: cast back.
+inline std::vector<OpDesc> gradient_of_cast(const GradientArguments& op) {
+  OpDesc made = op.describe("cast: X=Out@GRAD -> Out=X@GRAD");
+  set_attr(made, make_attr("in_dtype", op.desc().attr<std::int32_t>("out_dtype")));
+  set_attr(made, make_attr("out_dtype", op.desc().attr<std::int32_t>("in_dtype")));
+  return {std::move(made)};
 }
 
 /// dropout, in programs that are not trained: X -> Out; dropout_prob = 0.5, is_test = false,

@@ -1,0 +1,269 @@
+// SPDX-License-Identifier: Apache-2.0
+/// @file
+/// Losses, and what measures predictions: cross_entropy, softmax_with_cross_entropy, accuracy and their kin.
+#pragma once
+
+#include <lod/core/any_tensor.hpp>
+#include <lod/core/data_type.hpp>
+#include <lod/core/error.hpp>
+#include <lod/core/executor.hpp>
+#include <lod/core/lod_index.hpp>
+#include <lod/core/shape.hpp>
+#include <lod/core/target.hpp>
+#include <lod/program/operator.hpp>
+#include <lod/program/operators/reductions.hpp>
+#include <lod/program/operators/shapes.hpp>
+#include <lod/program/operators/unary.hpp>
+
+#include <algorithm>
+#include <cmath>
+#include <cstddef>
+#include <cstdint>
+
+namespace lod::inline LOD_INTERFACE::inline LOD_TARGET::operators_of_programs {
+
+/// The class of each row among `rows` labels, in a column or not.
+template <class E>
+const std::int64_t* labels_of(const OperatorCall<E>& call, const Slot& slot, std::int64_t rows, std::int64_t classes,
+                              std::int64_t ignored) {
+  const auto labels = call.template view<std::int64_t>(slot).values();
+  if (static_cast<std::int64_t>(labels.size()) != rows) {
+    throw ShapeMismatch(
+        detail::text({call.name(slot), ": ", labels.size(), " labels, expected ", rows, ", one for each row"}));
+  }
+  for (std::size_t i = 0; i < labels.size(); ++i) {
+    if (labels[i] != ignored && (labels[i] < 0 || labels[i] >= classes)) {
+      throw OutOfRange(
+          detail::text({call.name(slot), ": label ", labels[i], " at row ", i, ", expected 0 to ", classes - 1}));
+    }
+  }
+  return labels.data();
+}
+/// The sum of the numbers of `soft` times those of f(i), or the number f(label); 0 for the ignored label.
+template <class T, class F>
+T cross_entropy_of(const F& log_probability, std::int64_t classes, const T* soft, const std::int64_t* label,
+                   std::int64_t ignored) {
+  if (!soft) return *label == ignored ? T{0} : -log_probability(*label);
+  double total = 0;
+  for (std::int64_t k = 0; k < classes; ++k) total -= static_cast<double>(soft[k] * log_probability(k));
+  return static_cast<T>(total);
+}
+
+/// cross_entropy: X, Label -> Y; soft_label = false, ignore_index = -100. X are probabilities, along the last axis.
+/// cross_entropy2 is that without soft labels; for its gradient it has MatchX, the probability of each label, or 1 for
+/// the ignored one, and XShape.
+template <Executor E>
+RunOperator<E> cross_entropy(const OperatorArguments& op) {
+  const Slot x = op.input("X"), label = op.input("Label"), out = op.output("Y");
+  const Slot match = op.optional_output("MatchX"), x_shape = op.optional_output("XShape");
+  const bool is_soft = op.attr("soft_label", false);
+  const std::int32_t ignored = op.attr("ignore_index", -100);
+  return [=](OperatorCall<E>& call) {
+    const AnyLoDTensor& from = call.tensor(x);
+    const Shape shape = from.shape();
+    const Around around(shape, axis_of(-1, shape.size()));
+    call.with_floating(x, [&](auto element) {
+      using T = typename decltype(element)::type;
+      const T* const values = call.template view<T>(x).data();
+      const T* const soft = is_soft ? numbers_of<T>(call, label, shape) : nullptr;
+      const std::int64_t* const labels =
+          is_soft ? nullptr : labels_of(call, label, around.before, around.along, ignored);
+      const Shape column = part(shape, 0, shape.size() - 1).followed_by({1});
+      if (match && labels) {
+        auto matches = call.output_bytes(match, from.data_type(), column, from);
+        T* const to = matches.template elements<T>();
+        for (std::int64_t i = 0; i < around.before; ++i) {
+          to[i] = labels[i] == ignored ? T{1} : values[i * around.along + labels[i]];
+        }
+      }
+      write_shape(call, x_shape, from);
+      auto y = call.output_bytes(out, from.data_type(), column, from);
+      T* const to = y.template elements<T>();
+      for (std::int64_t i = 0; i < around.before; ++i) {
+        const T* const row = values + i * around.along;
+        // As in PaddlePaddle, a probability of 0 costs 1e20, not infinitely much.
+        const auto log_probability = [&](std::int64_t k) { return std::max(std::log(row[k]), static_cast<T>(-1e20)); };
+        to[i] = cross_entropy_of<T>(log_probability, around.along, soft ? soft + i * around.along : nullptr,
+                                    labels ? labels + i : nullptr, ignored);
+      }
+    });
+  };
+}
+
+/// cross_entropy_grad: X, Label, Y@GRAD -> X@GRAD; attributes as `cross_entropy`.
+template <Executor E>
+RunOperator<E> cross_entropy_grad(const OperatorArguments& op) {
+  const Slot x = op.input("X"), label = op.input("Label"), dy = op.input("Y@GRAD"), dx = op.output("X@GRAD");
+  const bool is_soft = op.attr("soft_label", false);
+  const std::int32_t ignored = op.attr("ignore_index", -100);
+  return [=](OperatorCall<E>& call) {
+    const AnyLoDTensor& from = call.tensor(x);
+    const Shape shape = from.shape();
+    const Around around(shape, axis_of(-1, shape.size()));
+    call.with_floating(x, [&](auto element) {
+      using T = typename decltype(element)::type;
+      const T* const values = call.template view<T>(x).data();
+      const T* const given = some_numbers<T>(call, dy, around.before);
+      const T* const soft = is_soft ? numbers_of<T>(call, label, shape) : nullptr;
+      const auto* const labels = is_soft ? nullptr : labels_of(call, label, around.before, around.along, ignored);
+      auto out = call.output_bytes(dx, from.data_type(), from.lod(), from.row_shape(), from.rows());
+      T* const to = out.template elements<T>();
+      for (std::int64_t i = 0; i < around.before * around.along; ++i) {
+        const std::int64_t row = i / around.along;
+        const T wanted = soft ? soft[i] : static_cast<T>(labels[row] != ignored && labels[row] == i % around.along);
+        to[i] = wanted == 0 ? T{0} : -given[row] * wanted / values[i];
+      }
+    });
+  };
+}
+/// cross_entropy_grad2: Label, MatchX, XShape, Y@GRAD -> X@GRAD; ignore_index = -100.
+template <Executor E>
+RunOperator<E> cross_entropy_grad2(const OperatorArguments& op) {
+  const Slot label = op.input("Label"), match = op.input("MatchX"), x_shape = op.input("XShape");
+  const Slot dy = op.input("Y@GRAD"), dx = op.output("X@GRAD");
+  const std::int32_t ignored = op.attr("ignore_index", -100);
+  return [=](OperatorCall<E>& call) {
+    const Shape shape = call.tensor(x_shape).row_shape();
+    const Around around(shape, axis_of(-1, shape.size()));
+    call.with_floating(dy, [&](auto element) {
+      using T = typename decltype(element)::type;
+      const T* const given = some_numbers<T>(call, dy, around.before);
+      const T* const matches = some_numbers<T>(call, match, around.before);
+      const auto* const labels = labels_of(call, label, around.before, around.along, ignored);
+      auto out = call.output_bytes(dx, data_type_v<T>, shape, call.tensor(dy));
+      T* const to = out.template elements<T>();
+      std::fill_n(to, shape.elements(), T{0});
+      for (std::int64_t i = 0; i < around.before; ++i) {
+        if (labels[i] != ignored) to[i * around.along + labels[i]] = -given[i] / matches[i];
+      }
+    });
+  };
+}
+
+/// softmax_with_cross_entropy: Logits, Label -> Softmax, Loss; soft_label = false, ignore_index = -100, axis = -1.
+template <Executor E>
+RunOperator<E> softmax_with_cross_entropy(const OperatorArguments& op) {
+  op.expect_attr("use_softmax", true);
+  const Slot x = op.input("Logits"), label = op.input("Label");
+  const Slot out = op.output("Softmax"), loss = op.output("Loss");
+  const bool is_soft = op.attr("soft_label", false);
+  const std::int32_t ignored = op.attr("ignore_index", -100), axis = op.attr("axis", -1);
+  return [=](OperatorCall<E>& call) {
+    const AnyLoDTensor& from = call.tensor(x);
+    const Shape shape = from.shape();
+    const std::size_t last = axis_of(axis, shape.size());
+    if (last + 1 != shape.size()) throw OutOfRange(detail::text({"axis ", axis, ", expected the last"}));
+    const Around around(shape, last);
+    call.with_floating(x, [&](auto element) {
+      using T = typename decltype(element)::type;
+      const T* const values = call.template view<T>(x).data();
+      const T* const soft = is_soft ? numbers_of<T>(call, label, shape) : nullptr;
+      const std::int64_t* const labels =
+          is_soft ? nullptr : labels_of(call, label, around.before, around.along, ignored);
+      auto losses = call.output_bytes(loss, from.data_type(), part(shape, 0, last).followed_by({1}), from);
+      auto y = call.output_bytes(out, from.data_type(), from.lod(), from.row_shape(), from.rows());
+      T *const to = y.template elements<T>(), *const each = losses.template elements<T>();
+      for (std::int64_t i = 0; i < around.before; ++i) {
+        T* const row = to + i * around.along;
+        softmax_of<true>(values + i * around.along, around.along, 1, row);
+        each[i] = cross_entropy_of<T>([&](std::int64_t k) { return row[k]; }, around.along,
+                                      soft ? soft + i * around.along : nullptr, labels ? labels + i : nullptr, ignored);
+        std::transform(row, row + around.along, row, [](T v) { return std::exp(v); });
+      }
+    });
+  };
+}
+
+/// softmax_with_cross_entropy_grad: Label, Softmax, Loss@GRAD -> Logits@GRAD; attributes as there. As in PaddlePaddle,
+/// soft labels are taken to have the sum 1.
+template <Executor E>
+RunOperator<E> softmax_with_cross_entropy_grad(const OperatorArguments& op) {
+  op.expect_attr("use_softmax", true);
+  const Slot label = op.input("Label"), y = op.input("Softmax");
+  const Slot dy = op.input("Loss@GRAD"), dx = op.output("Logits@GRAD");
+  const bool is_soft = op.attr("soft_label", false);
+  const std::int32_t ignored = op.attr("ignore_index", -100), axis = op.attr("axis", -1);
+  return [=](OperatorCall<E>& call) {
+    const AnyLoDTensor& from = call.tensor(y);
+    const Shape shape = from.shape();
+    const std::size_t last = axis_of(axis, shape.size());
+    if (last + 1 != shape.size()) throw OutOfRange(detail::text({"axis ", axis, ", expected the last"}));
+    const Around around(shape, last);
+    call.with_floating(y, [&](auto element) {
+      using T = typename decltype(element)::type;
+      const T* const values = call.template view<T>(y).data();
+      const T* const given = some_numbers<T>(call, dy, around.before);
+      const T* const soft = is_soft ? numbers_of<T>(call, label, shape) : nullptr;
+      const auto* const labels = is_soft ? nullptr : labels_of(call, label, around.before, around.along, ignored);
+      auto out = call.output_bytes(dx, from.data_type(), from.lod(), from.row_shape(), from.rows());
+      T* const to = out.template elements<T>();
+      for (std::int64_t i = 0; i < around.before; ++i) {
+        const std::int64_t first = i * around.along;
+        const T factor = labels && labels[i] == ignored ? T{0} : given[i];
+        for (std::int64_t k = first; k < first + around.along; ++k) {
+          to[k] = factor * (soft ? values[k] - soft[k] : values[k]);
+        }
+        if (labels && labels[i] != ignored) to[first + labels[i]] -= factor;
+      }
+    });
+  };
+}
+
+/// sigmoid_cross_entropy_with_logits: X, Label -> Out; ignore_index = -100: numbers of that label cost 0,
+/// normalize = false: whether the result is divided by the number of the others. Its gradient: X, Label, Out@GRAD ->
+/// X@GRAD.
+template <Executor E, bool is_gradient = false>
+RunOperator<E> sigmoid_cross_entropy_with_logits(const OperatorArguments& op) {
+  op.expect_no_input("pos_weight");
+  const Slot x = op.input("X"), label = op.input("Label"), dy = is_gradient ? op.input("Out@GRAD") : x;
+  const Slot result = op.output(is_gradient ? "X@GRAD" : "Out");
+  const std::int32_t ignored = op.attr("ignore_index", -100);
+  const bool is_normal = op.attr("normalize", false);
+  return [=](OperatorCall<E>& call) {
+    call.with_floating(x, [&](auto element) {
+      using T = typename decltype(element)::type;
+      const AnyLoDTensor& from = call.tensor(x);
+      const auto values = call.template view<T>(x).values();
+      const T *const labels = numbers_of<T>(call, label, from.shape()), *const given =
+                                                                            numbers_of<T>(call, dy, from.shape());
+      const T none = static_cast<T>(ignored);
+      const auto counted =
+          static_cast<T>(std::count_if(labels, labels + values.size(), [=](T v) { return v != none; }));
+      const T divisor = is_normal ? std::max(counted, static_cast<T>(1e-5)) : T{1};
+      auto out = call.output_bytes(result, from.data_type(), from.lod(), from.row_shape(), from.rows());
+      T* const to = out.template elements<T>();
+      for (std::size_t i = 0; i < values.size(); ++i) {
+        const T v = values[i];
+        const T cost = is_gradient ? given[i] * (Sigmoid()(v) - labels[i]) : -labels[i] * v - LogSigmoid()(-v);
+        to[i] = labels[i] == none ? T{0} : cost / divisor;
+      }
+    });
+  };
+}
+
+/// accuracy: Out (not read), Indices, Label -> Accuracy, Correct, Total: rows among whose indices is their label.
+template <Executor E>
+RunOperator<E> accuracy(const OperatorArguments& op) {
+  const Slot indices = op.input("Indices"), label = op.input("Label");
+  const Slot out = op.output("Accuracy"), correct = op.output("Correct"), total = op.output("Total");
+  return [=](OperatorCall<E>& call) {
+    const auto chosen = call.template view<std::int64_t>(indices);
+    const auto labels = call.template view<std::int64_t>(label).values();
+    const std::int64_t rows = chosen.rows();
+    if (static_cast<std::int64_t>(labels.size()) != rows) {
+      throw ShapeMismatch(detail::text({call.name(label), ": ", labels.size(), " labels, expected ", rows}));
+    }
+    std::int32_t right = 0;
+    for (std::int64_t i = 0; i < rows; ++i) {
+      const auto row = chosen.row(i);
+      right += std::find(row.begin(), row.end(), labels[static_cast<std::size_t>(i)]) != row.end();
+    }
+    *call.output_bytes(out, DataType::FP32, LoD(), {}, 1).template elements<float>() =
+        rows > 0 ? static_cast<float>(right) / static_cast<float>(rows) : 0.0f;
+    *call.output_bytes(correct, DataType::INT32, LoD(), {}, 1).template elements<std::int32_t>() = right;
+    *call.output_bytes(total, DataType::INT32, LoD(), {}, 1).template elements<std::int32_t>() =
+        static_cast<std::int32_t>(rows);
+  };
+}
+
+}  // namespace lod::inline LOD_INTERFACE::inline LOD_TARGET::operators_of_programs

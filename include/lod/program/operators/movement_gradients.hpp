@@ -1,0 +1,170 @@
+// SPDX-License-Identifier: Apache-2.0
+/// @file
+/// Gradients of operators that move elements: they move them back, and add up those that came from one.
+#pragma once
+
+#include <lod/core/any_tensor.hpp>
+#include <lod/core/data_type.hpp>
+#include <lod/core/error.hpp>
+#include <lod/core/executor.hpp>
+#include <lod/core/shape.hpp>
+#include <lod/core/target.hpp>
+#include <lod/program/operator.hpp>
+#include <lod/program/operators/movement.hpp>
+#include <lod/program/operators/shapes.hpp>
+
+#include <algorithm>
+#include <array>
+#include <cstddef>
+#include <cstdint>
+#include <vector>
+
+namespace lod::inline LOD_INTERFACE::inline LOD_TARGET::operators_of_programs {
+
+/// concat_grad: X..., Out@GRAD -> X@GRAD...; axis = 0: of those that are wanted. They have the levels of X. stack_grad:
+/// the same of Y@GRAD, in which each has the length 1 along an axis of its own.
+template <Executor E, bool is_stack>
+RunOperator<E> concat_grad(const OperatorArguments& op) {
+  op.expect_no_input("AxisTensor");
+  const Slot x = op.inputs("X"), dy = op.input(is_stack ? "Y@GRAD" : "Out@GRAD"), dx = op.outputs("X@GRAD");
+  if (dx.size != x.size) op.refuse({dx.size, " outputs, expected ", x.size, ", one for each X"});
+  const std::int32_t axis = op.attr("axis", 0);
+  return [=](OperatorCall<E>& call) {
+    const AnyLoDTensor from = call.tensor(dy);
+    const Shape shape = from.shape();
+    const std::size_t along = axis_of(axis, shape.size());
+    const Around around(shape, along);
+    std::int64_t length = 0;
+    for (std::size_t i = 0; i < x.size; ++i) {
+      const AnyLoDTensor& one = call.tensor(x, i);
+      const Shape all = one.shape(), found = is_stack
+                                                 ? part(all, 0, std::min(along, all.size()))
+                                                       .followed_by({1})
+                                                       .followed_by(part(all, std::min(along, all.size()), all.size()))
+                                                 : all;
+      const bool fits = one.data_type() == from.data_type() && found.size() == shape.size() &&
+                        part(found, 0, along) == part(shape, 0, along) &&
+                        part(found, along + 1, found.size()) == part(shape, along + 1, shape.size());
+      length += fits ? found[along] : 0;
+      if (!fits || length > shape[along] || (i + 1 == x.size && length != shape[along])) {
+        throw ShapeMismatch(detail::text({call.name(dy), ": ", to_string(from.data_type()), " of shape ",
+                                          to_string(shape), ", expected that of all X, of which ", call.name(x, i),
+                                          " has ", to_string(one.data_type()), " of shape ", to_string(all)}));
+      }
+    }
+    const std::int64_t size = static_cast<std::int64_t>(size_of(from.data_type())) * around.after;
+    std::int64_t at = 0;
+    for (std::size_t i = 0; i < x.size; ++i) {
+      const AnyLoDTensor one = call.tensor(x, i);
+      const std::int64_t bytes = size * (is_stack ? 1 : one.shape()[along]);
+      if (call.has(dx, i)) {
+        auto out = call.output_bytes(dx, one.data_type(), one.lod(), one.row_shape(), one.rows(), i);
+        copy_blocks(from.bytes().data(), {at, size * around.along}, out.data(), {.step = bytes}, bytes, around.before);
+      }
+      at += bytes;
+    }
+  };
+}
+
+/// reshape2_grad, squeeze2_grad and their kin: XShape, Out@GRAD -> X@GRAD: the same numbers under the shape of X.
+/// reshape_grad has X itself.
+template <Executor E, bool has_x>
+RunOperator<E> reshape_grad(const OperatorArguments& op) {
+  const Slot x = op.input(has_x ? "X" : "XShape"), dy = op.input("Out@GRAD"), dx = op.output("X@GRAD");
+  return [=](OperatorCall<E>& call) {
+    const AnyLoDTensor& from = call.tensor(dy);
+    const Shape shape = has_x ? call.tensor(x).shape() : call.tensor(x).row_shape();
+    if (shape.elements() != from.rows() * from.row_size()) {
+      throw ShapeMismatch(detail::text({call.name(dy), " of shape ", to_string(from.shape()), ", expected the ",
+                                        shape.elements(), " elements of ", to_string(shape)}));
+    }
+    auto out = call.output_bytes(dx, from.data_type(), shape, has_x ? call.tensor(x) : from);
+    copy_blocks(from.bytes().data(), {}, out.data(), {}, static_cast<std::int64_t>(from.bytes().size()), 1);
+  };
+}
+
+/// slice_grad: Input, Out@GRAD -> Input@GRAD: zeros where nothing was cut; attributes as `slice`.
+template <Executor E>
+RunOperator<E> slice_grad(const OperatorArguments& op) {
+  const Slot x = op.input("Input"), dy = op.input("Out@GRAD"), dx = op.output("Input@GRAD");
+  return [=, axes = SlicedAxes(op)](OperatorCall<E>& call) {
+    const AnyLoDTensor &whole = call.tensor(x), &from = call.tensor(dy);
+    const auto cut = axes.of(whole.shape(), call.name(x));
+    if (from.rows() * from.row_size() != cut.lengths.elements() || from.data_type() != whole.data_type()) {
+      throw ShapeMismatch(
+          detail::text({call.name(dy), ": ", to_string(from.data_type()), " of shape ", to_string(from.shape()),
+                        ", expected ", to_string(whole.data_type()), " of shape ", to_string(cut.result)}));
+    }
+    const auto size = static_cast<std::int64_t>(size_of(from.data_type()));
+    auto out = call.output_bytes(dx, whole.data_type(), whole.lod(), whole.row_shape(), whole.rows());
+    std::fill_n(out.data(), whole.bytes().size(), std::byte{0});
+    std::int64_t at = 0;
+    cut.for_each_run(whole.shape(), [&](std::int64_t place, std::int64_t count) {
+      copy_blocks(from.bytes().data(), {.first = at}, out.data(), {.first = place * size}, count * size, 1);
+      at += count * size;
+    });
+  };
+}
+
+/// gather_grad: X, Index, Out@GRAD -> X@GRAD: rows that were taken several times have the sum.
+template <Executor E>
+RunOperator<E> gather_grad(const OperatorArguments& op) {
+  op.expect_no_input("Axis");
+  op.expect_attr("axis", 0);
+  const Slot x = op.input("X"), index = op.input("Index"), dy = op.input("Out@GRAD"), dx = op.output("X@GRAD");
+  return [=](OperatorCall<E>& call) {
+    const AnyLoDTensor& whole = call.tensor(x);
+    call.with_id(index, [&](auto id) {
+      const auto rows = row_numbers<typename decltype(id)::type>(call, index, whole.rows());
+      const std::int64_t size = whole.row_size();
+      call.with_floating(x, [&](auto element) {
+        using T = typename decltype(element)::type;
+        const T* given = some_numbers<T>(call, dy, static_cast<std::int64_t>(rows.size()) * size);
+        write_sums<T>(call, dx, whole, [&](double* sums) {
+          for (const auto row : rows) {
+            for (std::int64_t k = 0; k < size; ++k) sums[row * size + k] += static_cast<double>(*given++);
+          }
+        });
+      });
+    });
+  };
+}
+
+/// expand_grad: X, Out@GRAD -> X@GRAD; expand_times.
+template <Executor E>
+RunOperator<E> expand_grad(const OperatorArguments& op) {
+  op.expect_no_input("ExpandTimes");
+  op.expect_no_input("expand_times_tensor");
+  const Slot x = op.input("X"), dy = op.input("Out@GRAD"), dx = op.output("X@GRAD");
+  return [=, times = op.desc().attr<std::vector<std::int64_t>>("expand_times")](OperatorCall<E>& call) {
+    const AnyLoDTensor& whole = call.tensor(x);
+    const Shape shape = whole.shape(), all = call.tensor(dy).shape();
+    bool fits = all.size() == shape.size() && times.size() == shape.size();
+    for (std::size_t dim = 0; fits && dim < shape.size(); ++dim) {
+      fits = times[dim] > 0 &&
+             (shape[dim] == 0 ? all[dim] == 0 : all[dim] / shape[dim] == times[dim] && all[dim] % shape[dim] == 0);
+    }
+    if (!fits) {
+      throw ShapeMismatch(detail::text({call.name(dy), " of shape ", to_string(all), ", expected that of ",
+                                        call.name(x), ", ", to_string(shape), ", times expand_times"}));
+    }
+    call.with_floating(x, [&](auto element) {
+      using T = typename decltype(element)::type;
+      const T* given = call.template view<T>(dy).data();
+      write_sums<T>(call, dx, whole, [&](double* sums) {
+        std::array<std::int64_t, Shape::max_rank> at{};
+        for (std::int64_t i = 0; i < all.elements(); ++i) {
+          std::int64_t place = 0;
+          for (std::size_t dim = 0; dim < shape.size(); ++dim) place = place * shape[dim] + at[dim] % shape[dim];
+          sums[place] += static_cast<double>(given[i]);
+          for (std::size_t dim = shape.size(); dim-- > 0;) {
+            if (++at[dim] < all[dim]) break;
+            at[dim] = 0;
+          }
+        }
+      });
+    });
+  };
+}
+
+}  // namespace lod::inline LOD_INTERFACE::inline LOD_TARGET::operators_of_programs
