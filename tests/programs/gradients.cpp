@@ -278,3 +278,42 @@ TEST_CASE("lookup_table_grad: a sparse gradient lists the ids") {
   CHECK(found.height() == 5);
   CHECK(numbers<float>(found.value()) == lod_test::Floats{1, 2, 3, 4, 7, 8, 9, 10});
 }
+
+TEST_CASE_FIXTURE(Gradients, "gru, gru_unit: gradients by input, weights, bias and initial state") {
+  for (const Lengths& lengths : batches) {
+    const auto sequences = static_cast<std::int64_t>(lengths.back().size());
+    for (const bool flag : {false, true}) {
+      const auto x = rows(lengths, {6}), weight = dense({2, 6});
+      Sample sample = {"gru",
+                       {{"Input", {x}}, {"Weight", {weight}}},
+                       {"Hidden", "BatchGate", "BatchResetHiddenPrev", "BatchHidden"},
+                       {attr("is_reverse", flag), attr("origin_mode", !flag)}};
+      check(sample);
+      sample.inputs.push_back({"H0", {dense({sequences, 2})}});
+      sample.inputs.push_back({"Bias", {dense({1, 6})}});
+      check(sample);
+      const auto steps = x.rows();
+      check({"gru_unit",
+             {{"Input", {x}}, {"HiddenPrev", {dense({steps, 2})}}, {"Weight", {weight}}, {"Bias", {dense({1, 6})}}},
+             {"Hidden", "Gate", "ResetHiddenPrev"},
+             {attr("origin_mode", flag)}});
+    }
+  }
+}
+
+TEST_CASE_FIXTURE(Gradients, "lstm: gradients by input, weights, bias, peepholes and initial states") {
+  for (const Lengths& lengths : batches) {
+    const auto sequences = static_cast<std::int64_t>(lengths.back().size());
+    for (const bool flag : {false, true}) {
+      Sample sample = {
+          "lstm",
+          {{"Input", {rows(lengths, {8})}}, {"Weight", {dense({2, 8})}}, {"Bias", {dense({1, flag ? 14 : 8})}}},
+          {"Hidden", "Cell", "BatchGate", "BatchCellPreAct"},
+          {attr("is_reverse", flag), attr("use_peepholes", flag)}};
+      check(sample);
+      sample.inputs.push_back({"H0", {dense({sequences, 2})}});
+      sample.inputs.push_back({"C0", {dense({sequences, 2})}});
+      check(sample);
+    }
+  }
+}

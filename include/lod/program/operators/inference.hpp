@@ -35,6 +35,20 @@ inline void infer_updates(InferShapeContext& op) {
     if (op.inputs(before) > 0) infer_same(op, before, parameter);
   }
 }
+/// select_input: what the inputs have in common.
+inline void infer_select_input(InferShapeContext& op) {
+  LoDTensorDesc x = op.input("X");
+  for (std::size_t i = 1; i < op.inputs("X"); ++i) {
+    const Dims other = op.input("X", i).tensor.dims;
+    for (std::size_t dim = 0; dim < x.tensor.dims.size(); ++dim) {
+      if (dim >= other.size() || other[dim] != x.tensor.dims[dim]) x.tensor.dims[dim] = infer::unknown;
+    }
+  }
+  op.set_output("Out", x);
+}
+inline void infer_select_output(InferShapeContext& op) {
+  for (std::size_t i = 0; i < op.outputs("Out"); ++i) op.set_output("Out", op.input("X"), i);
+}
 /// Operators that give nothing, or what their blocks give.
 inline void infer_nothing(InferShapeContext&) {}
 inline void infer_bool(InferShapeContext& op) { op.set_output("Out", {{DataType::BOOL, {1}}}); }
@@ -78,6 +92,8 @@ inline constexpr InferenceFamily inference_families[] = {
     {infer_in_to_out, "print"},
     {infer_updates, "adagrad adam ftrl momentum rmsprop sgd"},
     {infer_nothing, "conditional_block conditional_block_infer feed fetch recurrent save save_combine while"},
+    {infer_select_input, "select_input"},
+    {infer_select_output, "select_output"},
     {infer_elementwise,
      "elementwise_add elementwise_div elementwise_floordiv elementwise_max elementwise_min elementwise_mod "
      "elementwise_mul elementwise_pow elementwise_sub"},

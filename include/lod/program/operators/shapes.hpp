@@ -59,11 +59,11 @@ LoDTensorView<const T, Cpu> with_rows(const LoDTensorView<const T, Cpu>& x, std:
 
 /// The numbers of a tensor that must have this shape.
 template <class T, class E>
-const T* numbers_of(const OperatorCall<E>& call, const Slot& slot, const Shape& expected) {
-  const auto found = call.template view<T>(slot);
+const T* numbers_of(const OperatorCall<E>& call, const Slot& slot, const Shape& expected, std::size_t i = 0) {
+  const auto found = call.template view<T>(slot, i);
   if (found.shape() != expected) {
     throw ShapeMismatch(
-        detail::text({call.name(slot), " of shape ", to_string(found.shape()), ", expected ", to_string(expected)}));
+        detail::text({call.name(slot, i), " of shape ", to_string(found.shape()), ", expected ", to_string(expected)}));
   }
   return found.data();
 }
