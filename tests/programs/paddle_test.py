@@ -582,6 +582,26 @@ for mode in False, True:
     case(f"gru_unit {mode}", "gru_unit", unit, ["Hidden", "Gate", "ResetHiddenPrev"], {"origin_mode": mode})
     gradient(f"gru_unit {mode}", "gru_unit", unit, ["Hidden"], list(unit), {"origin_mode": mode},
              ["Gate", "ResetHiddenPrev"])
+for steps in 0, 1, 2:
+    stats = (1 + steps) * 101 + (steps > 0)
+    case(f"auc {steps}", "auc",
+         {"Predict": random.uniform(size=(20, 2)).astype("float32"), "Label": random.randint(0, 2, (20, 1)).astype("int64"),
+          "StatPos": np.zeros((1, stats), "int64"), "StatNeg": np.zeros((1, stats), "int64")},
+         ["AUC", "StatPosOut", "StatNegOut"], {"num_thresholds": 100, "slide_steps": steps})
+case("isfinite_v2", "isfinite_v2", {"X": np.array([1, np.inf, np.nan], "float32")}, ["Out"])
+case("sigmoid_cross_entropy_with_logits", "sigmoid_cross_entropy_with_logits",
+     {"X": 3 * floats(4, 5), "Label": random.randint(0, 2, (4, 5)).astype("float32")}, ["Out"],
+     {"normalize": True, "ignore_index": 0})
+case("fill_any_like", "fill_any_like", {"X": x34}, ["Out"], {"value": 2.5})
+case("squared_l2_norm", "squared_l2_norm", {"X": x34}, ["Out"])
+for norm in 0.5, 50.0:
+    case(f"clip_by_norm {norm}", "clip_by_norm", {"X": x34}, ["Out"], {"max_norm": norm})
+for layout, shape in (("NCHW", (2, 3, 4, 2)), ("NHWC", (2, 4, 2, 3))):
+    case(f"batch_norm trained {layout}", "batch_norm",
+         {"X": floats(*shape), "Scale": floats(3), "Bias": floats(3), "Mean": floats(3),
+          "Variance": np.abs(floats(3)) + 0.1}, ["Y", "SavedMean", "SavedVariance"],
+         {"data_layout": layout, "momentum": 0.8}, hidden=["MeanOut=Mean", "VarianceOut=Variance", "ReserveSpace"],
+         tolerance=1e-4)
 
 if __name__ == "__main__":
     sys.exit(main(sys.argv[1], sys.argv[2:]))

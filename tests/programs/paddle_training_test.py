@@ -32,8 +32,9 @@ def data(name, value):
 def op(type, inputs, outputs=("Out",), attrs=None):
     """Appends an operator; returns the variables of its outputs."""
     block = static.default_main_program().global_block()
-    made = [block.create_var(name=paddle.utils.unique_name.generate(f"{type}.{name}"), dtype="float32") for name in outputs]
-    block.append_op(type=type, inputs={name: value if isinstance(value, list) else [value] for name, value in inputs.items()},
+    names = [paddle.utils.unique_name.generate(f"{type}.{name}") for name in outputs]
+    made = [block.create_var(name=name, dtype="float32") for name in names]
+    block.append_op(type=type, inputs={name: [value] for name, value in inputs.items()},
                     outputs={name: [var] for name, var in zip(outputs, made)}, attrs=attrs or {})
     return made if len(made) > 1 else made[0]
 
@@ -100,14 +101,51 @@ def reductions(feed):
     return paddle.mean(paddle.clip(paddle.squeeze(paddle.unsqueeze(h, [0]), [0]), -1.0, 2.0))
 
 
-def sequences(feed):
+def words(feed):
+    """Rows of a table for three sentences."""
     ids, feed["ids"] = data("ids", Ragged(random.randint(0, 9, (9, 1)).astype("int64"), [3, 1, 5]))
+    return op("lookup_table", {"W": parameter("table", 11, 4), "Ids": ids}, attrs={"is_sparse": True})
+
+
+def classify(feed, x, pool="MAX"):
     label, feed["label"] = data("label", random.randint(0, 2, (3, 1)).astype("int64"))
-    x = op("lookup_table", {"W": parameter("table", 11, 4), "Ids": ids}, attrs={"is_sparse": True})
-    pooled, _ = op("sequence_pool", {"X": x}, ("Out", "MaxIndex"), {"pooltype": "SQRT"})
-    pooled.desc.set_shape([-1, 4])
-    y = static.nn.fc(pooled, 2)
-    return paddle.mean(paddle.nn.functional.softmax_with_cross_entropy(y, label))
+    pooled, _ = op("sequence_pool", {"X": x}, ("Out", "MaxIndex"), {"pooltype": pool})
+    return paddle.mean(paddle.nn.functional.softmax_with_cross_entropy(static.nn.fc(pooled, 2), label))
+
+
+def sentiment_convolution(feed):
+    h = op("sequence_conv", {"X": words(feed), "Filter": parameter("filter", 12, 5)},
+           attrs={"contextLength": 3, "contextStart": -1, "contextStride": 1})
+    return classify(feed, op("tanh", {"X": h}), "SQRT")
+
+
+def sentiment_lstm(feed):
+    h = words(feed)
+    for i in range(2):
+        gates = op("mul", {"X": h, "Y": parameter(f"w{i}", 4, 16)})
+        h = op("lstm", {"Input": gates, "Weight": parameter(f"r{i}", 4, 16), "Bias": parameter(f"b{i}", 1, 28)},
+               ("Hidden", "Cell", "BatchGate", "BatchCellPreAct"), {"use_peepholes": True, "is_reverse": i == 1})[0]
+    return classify(feed, h)
+
+
+def labels_of_words(feed):
+    """gru, then a conditional random field."""
+    gates = op("mul", {"X": words(feed), "Y": parameter("w", 4, 12)})
+    h = op("gru", {"Input": gates, "Weight": parameter("r", 4, 12), "Bias": parameter("b", 1, 12)},
+           ("Hidden", "BatchGate", "BatchResetHiddenPrev", "BatchHidden"))[0]
+    label, feed["label"] = data("label", Ragged(random.randint(0, 3, (9, 1)).astype("int64"), [3, 1, 5]))
+    emission = op("mul", {"X": h, "Y": parameter("e", 4, 3)})
+    return mean(op("linear_chain_crf", {"Emission": emission, "Transition": parameter("t", 5, 3), "Label": label},
+                   ("LogLikelihood", "Alpha", "EmissionExps", "TransitionExps"))[0])
+
+
+def attention(feed):
+    x = words(feed)
+    last, _ = op("sequence_pool", {"X": x}, ("Out", "MaxIndex"), {"pooltype": "LAST"})
+    query = op("sequence_expand", {"X": op("mul", {"X": last, "Y": parameter("q", 4, 4)}), "Y": x})
+    scores = op("mul", {"X": op("elementwise_mul", {"X": x, "Y": query}), "Y": parameter("v", 4, 1)})
+    weights = op("sequence_softmax", {"X": scores})
+    return classify(feed, op("elementwise_mul", {"X": x, "Y": weights}, attrs={"axis": 0}), "SUM")
 
 
 norm = paddle.nn.ClipGradByNorm(0.1)
@@ -119,7 +157,8 @@ runs = [
     (softmax_regression, lambda: optimizer.Adam(0.05), "Adam 0.05"),
     (softmax_regression, lambda: optimizer.SGD(0.5, weight_decay=paddle.regularizer.L2Decay(0.1)), "SGD 0.5 l2"),
     (softmax_regression, lambda: optimizer.Adam(0.05, weight_decay=paddle.regularizer.L1Decay(0.1)), "Adam 0.05 l1"),
-    (softmax_regression, lambda: optimizer.Momentum(0.5, weight_decay=paddle.regularizer.L2Decay(0.1)), "Momentum 0.5 l2"),
+    (softmax_regression, lambda: optimizer.Momentum(0.5, weight_decay=paddle.regularizer.L2Decay(0.1)),
+     "Momentum 0.5 l2"),
     (softmax_regression, lambda: optimizer.SGD(0.5, grad_clip=paddle.nn.ClipGradByValue(0.02)), "SGD 0.5 value"),
     (softmax_regression, lambda: optimizer.SGD(0.5, grad_clip=norm), "SGD 0.5 norm"),
     (softmax_regression, lambda: optimizer.SGD(0.5, grad_clip=paddle.nn.ClipGradByGlobalNorm(0.1)), "SGD 0.5 global"),
@@ -130,7 +169,10 @@ runs = [
     (sparse_embedding, lambda: optimizer.SGD(0.5, grad_clip=paddle.nn.ClipGradByGlobalNorm(0.1)), "SGD 0.5 global"),
     (batch_norm, lambda: optimizer.SGD(0.1), "SGD 0.1"),
     (reductions, lambda: optimizer.Adam(0.05), "Adam 0.05"),
-    (sequences, lambda: optimizer.SGD(0.5), "SGD 0.5"),
+    (sentiment_convolution, lambda: optimizer.Adagrad(0.1), "Adagrad 0.1"),
+    (sentiment_lstm, lambda: optimizer.SGD(0.5), "SGD 0.5"),
+    (labels_of_words, lambda: optimizer.Momentum(0.1, 0.9), "Momentum 0.1"),
+    (attention, lambda: optimizer.SGD(0.5), "SGD 0.5"),
 ]
 
 
@@ -188,7 +230,8 @@ def main(trainer, words):
                 write_tensor(os.path.join(folder, "parameters", key), value)
             with open(os.path.join(folder, "how"), "w") as out:
                 out.write(f"{loss.name} {STEPS} {how}")
-            expected[folder] = name, tensors, loss.name, values, train(exe, main_program, startup, tensors, loss.name, values)
+            losses = train(exe, main_program, startup, tensors, loss.name, values)
+            expected[folder] = name, tensors, loss.name, values, losses
         subprocess.run([trainer, *expected], check=True)
         for folder, (name, tensors, loss, values, losses) in expected.items():
             if os.path.exists(os.path.join(folder, "error")):
@@ -198,9 +241,8 @@ def main(trainer, words):
             found = {"PaddlePaddle's program here": read_tensor(os.path.join(folder, "losses_of_theirs"))[0],
                      "our program here": read_tensor(os.path.join(folder, "losses_of_ours"))[0]}
             try:
-                found["our program by PaddlePaddle"] = train(
-                    exe, program_of(os.path.join(folder, "our_program")), program_of(os.path.join(folder, "our_startup")),
-                    tensors, loss, values)
+                ours = [program_of(os.path.join(folder, file)) for file in ("our_program", "our_startup")]
+                found["our program by PaddlePaddle"] = train(exe, *ours, tensors, loss, values)
             except Exception as error:  # noqa: BLE001
                 failures += 1
                 print(f"{name}: our program by PaddlePaddle: {str(error).strip().splitlines()[-1]}")

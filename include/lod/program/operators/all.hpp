@@ -28,6 +28,7 @@
 #include <lod/program/operators/row_sparse.hpp>
 #include <lod/program/operators/sequence.hpp>
 #include <lod/program/operators/sequence_gradients.hpp>
+#include <lod/program/operators/similarity.hpp>
 #include <lod/program/operators/tensor_array.hpp>
 #include <lod/program/operators/unary.hpp>
 
@@ -52,6 +53,7 @@ std::span<const detail::BuiltInOperator<E>> all() {
        gradient<"lod_tensor_to_array: X=Out@GRAD, RankTable -> Out=X@GRAD">},
       {"assign", assign<E>, gradient<"assign: X=Out@GRAD -> Out=X@GRAD">},
       {"assign_value", assign_value<E>},
+      {"auc", auc<E>},
       {"batch_norm", batch_norm<E>,
        gradient<"X, Scale, Bias, SavedMean, SavedVariance, MeanOut, VarianceOut, ReserveSpace, Y@GRAD -> X@GRAD, "
                 "Scale@GRAD, Bias@GRAD">},
@@ -72,6 +74,8 @@ std::span<const detail::BuiltInOperator<E>> all() {
       {"conditional_block_infer", conditional_block<E>},
       {"cos", activation<Cosine, E>, gradient<"X, Out@GRAD -> X@GRAD">},
       {"cos_grad", activation_grad<SlopeOfCosine, E>},
+      {"cos_sim", cos_sim<E>, gradient<"X, Y, Out, XNorm, YNorm, Out@GRAD -> X@GRAD, Y@GRAD">},
+      {"cos_sim_grad", cos_sim_grad<E>},
       {"crf_decoding", crf_decoding<E>},
       {"cross_entropy", cross_entropy<E>, gradient<"X, Label, Y@GRAD -> X@GRAD">},
       {"cross_entropy2", cross_entropy<E>, gradient<"cross_entropy_grad2: Label, MatchX, XShape, Y@GRAD -> X@GRAD">},
@@ -145,6 +149,8 @@ std::span<const detail::BuiltInOperator<E>> all() {
       {"im2sequence_grad", im2sequence_grad<E>},
       {"increment", increment<E>},
       {"is_empty", is_empty<E>},
+      {"isfinite", isfinite<E, true>},
+      {"isfinite_v2", isfinite<E, false>},
       {"layer_norm", layer_norm<E>,
        gradient<"X, Scale, Bias, Mean, Variance, Y@GRAD -> X@GRAD, Scale@GRAD, Bias@GRAD">},
       {"layer_norm_grad", layer_norm_grad<E>},
