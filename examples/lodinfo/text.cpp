@@ -3,19 +3,9 @@
 
 #include <cstddef>
 #include <cstdio>
-#include <optional>
 
 namespace lodinfo {
 
-namespace {
-
-/// A character and its bytes; of what is no UTF-8, one byte.
-struct Letter {
-  std::optional<char32_t> character;
-  std::string_view bytes;
-};
-
-/// The first letter of a text that is not empty.
 Letter first_letter(std::string_view text) {
   const auto byte = [&](std::size_t i) { return static_cast<unsigned char>(text[i]); };
   const Letter none{std::nullopt, text.substr(0, 1)};
@@ -32,6 +22,8 @@ Letter first_letter(std::string_view text) {
   if (character < least[size] || is_surrogate || character > 0x10ffff) return none;
   return {character, text.substr(0, size)};
 }
+
+namespace {
 
 bool is_printable(char32_t character) {
   const auto within = [&](char32_t first, char32_t last) { return character >= first && character <= last; };

@@ -8,11 +8,21 @@
 #include <charconv>
 #include <cmath>
 #include <cstdint>
+#include <optional>
 #include <string>
 #include <string_view>
 #include <type_traits>
 
 namespace lodinfo {
+
+/// A character and its bytes; of what is no UTF-8, one byte.
+struct Letter {
+  std::optional<char32_t> character;
+  std::string_view bytes;
+};
+
+/// The first letter of a text that is not empty.
+Letter first_letter(std::string_view text);
 
 /// As it is, but for what would do something to a terminal: control characters, those that turn the direction of text,
 /// and bytes that are no UTF-8. They become \x1b, \u{202e}.

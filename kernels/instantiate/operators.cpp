@@ -7,12 +7,14 @@
 #include <lod/program/interpreter.hpp>
 #include <lod/program/operators/all.hpp>
 #include <lod/program/operators/compiled.hpp>
+#include <lod/program/operators/inference.hpp>
 
 namespace lod::inline LOD_INTERFACE::compiled {
 
 std::span<const lod::detail::BuiltInOperator<CpuExecutor>> operators_of_programs() {
   return lod::operators_of_programs::all<CpuExecutor>();
 }
+InferShape inference_of(std::string_view type) { return lod::operators_of_programs::inference_in_table(type); }
 std::unique_ptr<lod::detail::ProgramToRun> prepare(const CpuExecutor& executor, const ProgramDesc& program,
                                                    Scope& scope, const std::vector<std::string>& fetch,
                                                    const RunLimits& limits) {

@@ -1,13 +1,17 @@
 // SPDX-License-Identifier: Apache-2.0
 /// @file
-/// Programs for tests: operators, variables, attributes, and programs of one operator.
+/// Programs for tests: operators, variables, attributes, and programs of one operator, whose results are as described.
 #pragma once
 
 #include <lod/desc.hpp>
+#include <lod/infer.hpp>
 #include <lod/program.hpp>
 #include <lod/run.hpp>
 #include <lod/scope.hpp>
 
+#include <doctest/doctest.h>
+
+#include <cstddef>
 #include <cstdint>
 #include <string>
 #include <type_traits>
@@ -84,6 +88,37 @@ inline lod::ProgramDesc program_of(std::vector<lod::OpDesc> ops, const std::vect
   return program;
 }
 
+/// What is known of a tensor.
+inline lod::LoDTensorDesc described(const lod::AnyLoDTensor& x, bool knows_rows) {
+  const lod::Shape shape = x.shape();
+  lod::LoDTensorDesc desc{{x.data_type(), {shape.begin(), shape.end()}}, x.levels()};
+  if (!knows_rows) desc.tensor.dims.front() = -1;
+  return desc;
+}
+/// Checks that results are what `infer_shapes` describes, whether or not the numbers of rows are known.
+inline void check_inferred(lod::ProgramDesc program, const lod::RunOptions& options,
+                           const std::vector<lod::AnyLoDTensor>& results) {
+  for (const bool knows_rows : {true, false}) {
+    for (const auto& [name, value] : options.feed) {
+      for (lod::VarDesc& var : program.blocks[0].vars) {
+        if (var.name == name) var.type.lod_tensor = described(value, knows_rows);
+      }
+    }
+    lod::infer_shapes(program);
+    for (std::size_t i = 0; i < results.size(); ++i) {
+      const auto& found = program.blocks[0].find_var(options.fetch[i])->type.lod_tensor;
+      INFO(program.blocks[0].ops[0].type << ", " << options.fetch[i]);
+      REQUIRE(found.has_value());
+      lod::infer::Dims dims = found->tensor.dims, expected = described(results[i], true).tensor.dims;
+      if (dims.empty()) dims = {1};
+      INFO(lod::infer::to_string(dims) << ", the result has " << lod::infer::to_string(expected));
+      CHECK(lod::infer::agree(dims, expected));
+      CHECK(found->tensor.data_type == results[i].data_type());
+      CHECK(found->lod_level == results[i].levels());
+    }
+  }
+}
+
 /// Runs one operator: the arguments of its inputs, by parameter, and the outputs to return. One that begins with '-' is
 /// there, but not returned.
 inline std::vector<lod::AnyLoDTensor> apply(
@@ -109,7 +144,10 @@ inline std::vector<lod::AnyLoDTensor> apply(
     if (!is_hidden) options.fetch.push_back(out.back().second.back());
   }
   lod::Scope scope;
-  return lod::run(program_of({op(type, in, out, std::move(attrs))}), scope, options);
+  const lod::ProgramDesc program = program_of({op(type, in, out, std::move(attrs))});
+  std::vector<lod::AnyLoDTensor> results = lod::run(program, scope, options);
+  check_inferred(program, options, results);
+  return results;
 }
 
 /// The numbers of a tensor.

@@ -2,7 +2,8 @@
 """Compares the operators of programs with those of PaddlePaddle 2.6.2, which must be installed (with NumPy 1).
 
 paddle_test.py <run_files> [WORD...]: runs the cases whose names contain one of the words, by default all.
-Each case is a program of one operator, made, run and written by PaddlePaddle, and then run by this library.
+Each case is a program of one operator, made, run and written by PaddlePaddle, and then run by this library; in a case of
+gradients the operators follow that PaddlePaddle takes for them.
 """
 import os
 import struct
@@ -84,19 +85,46 @@ def read_tensor(path):
 cases = []
 
 
-def case(name, type, inputs, outputs, attrs=None, tolerance=1e-5, hidden=(), levels=True):
+def case(name, type, inputs, outputs, attrs=None, tolerance=1e-5, hidden=(), levels=True, by=()):
     """inputs: arrays, Ragged, or lists of them, by parameter; outputs: names of parameters, or (name, count), `hidden`
     those that are not compared. Without `levels`, results may have levels that PaddlePaddle 2.6.2 drops, which kept them
-    in its early versions."""
-    cases.append((name, type, inputs, outputs, attrs or {}, tolerance, hidden, levels))
+    in its early versions. The gradients of the first output are compared by the inputs in `by`."""
+    cases.append((name, type, inputs, outputs, attrs or {}, tolerance, hidden, levels, by))
+
+
+def gradient(name, type, inputs, outputs, by, attrs=None, hidden=(), tolerance=1e-4):
+    """The gradients alone. Their levels, which PaddlePaddle 2.6.2 sets in some only, are not compared."""
+    case(f"{name} gradient", type, inputs, outputs, attrs, tolerance, hidden, False, by)
 
 
 def floats(*shape):
     return random.standard_normal(shape).astype("float32")
 
 
-def build(folder, type, inputs, outputs, attrs, hidden):
-    """Runs a case by PaddlePaddle and writes it. Returns the results."""
+def loaded(value, place):
+    tensor = paddle.base.core.LoDTensor()
+    tensor.set(value.array, place)
+    if value.lengths:
+        tensor.set_recursive_sequence_lengths(value.lengths)
+    return tensor
+
+
+def append_gradients(block, op, ins, by):
+    """Appends the operators of a gradient. Returns their results by the inputs of the parameters in `by`."""
+    wanted = [var.name + "@GRAD" for parameter in by for var in ins[parameter]]
+    others = {var.name + "@GRAD" for parameter in ins for var in ins[parameter]} - set(wanted)
+    found, _ = paddle.base.core.get_grad_op_desc(op.desc, others, [])
+    for desc in found:
+        for name in desc.output_arg_names():
+            if not block.has_var(name):
+                block.create_var(name=name, dtype=block.var(name.removesuffix("@GRAD")).dtype)
+        block.desc.append_op().copy_from(desc)
+    block.program._sync_with_cpp()
+    return [block.var(name) for name in wanted]
+
+
+def build(folder, type, inputs, outputs, attrs, hidden, by):
+    """Runs a case by PaddlePaddle and writes it. Returns the results, and the names of their variables."""
     main = paddle.static.Program()
     feed = {}
     with paddle.static.program_guard(main, paddle.static.Program()):
@@ -120,16 +148,18 @@ def build(folder, type, inputs, outputs, attrs, hidden):
             outs[parameter] = [block.create_var(name=f"out_{parameter}_{i}", dtype="float32") for i in range(count)]
             if output in outputs:
                 fetches += outs[parameter]
-        block.append_op(type=type, inputs=ins, outputs=outs, attrs=attrs)
+        op = block.append_op(type=type, inputs=ins, outputs=outs, attrs=attrs)
         place = paddle.CPUPlace()
         exe = paddle.base.Executor(place)
-        values = {}
-        for name, value in feed.items():
-            tensor = paddle.base.core.LoDTensor()
-            tensor.set(value.array, place)
-            if value.lengths:
-                tensor.set_recursive_sequence_lengths(value.lengths)
-            values[name] = tensor
+        values = {name: loaded(value, place) for name, value in feed.items()}
+        if by:
+            (result,) = exe.run(main, feed=values, fetch_list=fetches[:1], return_numpy=False)
+            weights = random.standard_normal(result.shape()).astype(np.array(result).dtype)
+            name, lengths = fetches[0].name + "@GRAD", result.recursive_sequence_lengths()
+            paddle.static.data(name, list(weights.shape), str(weights.dtype), lod_level=len(lengths))
+            feed[name] = Ragged(weights, *lengths)
+            values[name] = loaded(feed[name], place)
+            fetches = append_gradients(block, op, ins, by)
         results = exe.run(main, feed=values, fetch_list=fetches, return_numpy=False)
         block.create_var(name="feed", type=paddle.base.core.VarDesc.VarType.FEED_MINIBATCH, persistable=True)
         block.create_var(name="fetch", type=paddle.base.core.VarDesc.VarType.FETCH_LIST, persistable=True)
@@ -143,7 +173,8 @@ def build(folder, type, inputs, outputs, attrs, hidden):
         file.write(main.desc.serialize_to_string())
     for name, value in feed.items():
         write_tensor(os.path.join(folder, "feed", name), value.array, value.lengths)
-    return [(np.array(result), result.recursive_sequence_lengths()) for result in results]
+    arrays = [(np.array(result), result.recursive_sequence_lengths()) for result in results]
+    return arrays, [var.name for var in fetches]
 
 
 def compare(found, expected, tolerance, levels):
@@ -161,15 +192,31 @@ def compare(found, expected, tolerance, levels):
     return "" if (array == other).all() else f"{array.tolist()}, expected {other.tolist()}"
 
 
+def described(folder, name):
+    """What infer_shapes says of a variable: its dimensions, type and levels."""
+    with open(os.path.join(folder, "inferred"), "rb") as file:
+        var = paddle.static.Program.parse_from_string(file.read()).global_block().var(name)
+    return list(var.shape), str(np.dtype(paddle.base.data_feeder.convert_dtype(var.dtype))), var.lod_level
+
+
+def compare_described(desc, found):
+    """The same for a description and a result of this library."""
+    (dims, type, levels), (array, lengths) = desc, found
+    fits = len(dims or [1]) == array.ndim and all(a in (-1, b) for a, b in zip(dims or [1], array.shape))
+    if fits and type == str(array.dtype) and levels == len(lengths):
+        return ""
+    return f"described as {type}{dims}, {levels} levels; it is {array.dtype}{array.shape}, {len(lengths)} levels"
+
+
 def main(program, words):
     chosen = [one for one in cases if not words or any(word in one[0] for word in words)]
     failures = 0
     with tempfile.TemporaryDirectory() as root:
-        expected, folders = {}, []
-        for number, (name, type, inputs, outputs, attrs, _, hidden, _) in enumerate(chosen):
+        expected, names, folders = {}, {}, []
+        for number, (name, type, inputs, outputs, attrs, _, hidden, _, by) in enumerate(chosen):
             folder = os.path.join(root, str(number))
             try:
-                expected[number] = build(folder, type, inputs, outputs, attrs, hidden)
+                expected[number], names[number] = build(folder, type, inputs, outputs, attrs, hidden, by)
                 folders.append(folder)
             except Exception as error:  # noqa: BLE001
                 failures += 1
@@ -185,7 +232,9 @@ def main(program, words):
             except FileNotFoundError:
                 pass
             for k, result in enumerate(results):
-                difference = compare(read_tensor(os.path.join(folder, f"fetch{k}")), result, tolerance, levels)
+                found = read_tensor(os.path.join(folder, f"fetch{k}"))
+                difference = compare(found, result, tolerance, levels)
+                difference = difference or compare_described(described(folder, names[number][k]), found)
                 if difference:
                     failures += 1
                     print(f"{name}: result {k}: {difference}")
@@ -240,6 +289,9 @@ for dtype in 0, 2, 3, 5:
     case(f"sequence_mask {dtype}", "sequence_mask", {"X": np.array([2, 0, 3], "int64")}, ["Y"],
          {"maxlen": 4, "out_dtype": dtype})
 case("sequence_mask longest", "sequence_mask", {"X": np.array([[2, 0], [3, 1]], "int64")}, ["Y"], {"out_dtype": 3})
+case("sequence_mask tensor", "sequence_mask",
+     {"X": np.array([2, 0, 3], "int64"), "MaxLenTensor": np.array([5], "int32")}, ["Y"], {"out_dtype": 3})
+case("sequence_pool winners", "sequence_pool", {"X": rows}, ["Out", "MaxIndex"], {"pooltype": "MAX"})
 case("lod_reset attribute", "lod_reset", {"X": rows}, ["Out"], {"target_lod": [0, 3, 7]})
 case("lod_reset levels", "lod_reset", {"X": rows, "Y": nested}, ["Out"])
 case("lod_reset offsets", "lod_reset", {"X": rows, "Y": np.array([0, 1, 7], "int32")}, ["Out"])
@@ -265,6 +317,8 @@ for reverse in False, True:
             case(f"gru {reverse} {origin} {initial}", "gru", inputs, ["Hidden"],
                  {"is_reverse": reverse, "origin_mode": origin, "activation": "tanh", "gate_activation": "sigmoid"},
                  hidden=["BatchGate", "BatchResetHiddenPrev", "BatchHidden"])
+case("gru intermediate", "gru", {"Input": Ragged(floats(7, 15), [2, 4, 1]), "Weight": floats(5, 15)},
+     ["Hidden", "BatchGate", "BatchResetHiddenPrev", "BatchHidden"], levels=False)
 case("gru defaults", "gru", {"Input": Ragged(floats(7, 15), [2, 4, 1]), "Weight": floats(5, 15)}, ["Hidden"],
      hidden=["BatchGate", "BatchResetHiddenPrev", "BatchHidden"])
 for reverse in False, True:
@@ -276,6 +330,9 @@ for reverse in False, True:
                 inputs["H0"], inputs["C0"] = floats(3, 5), floats(3, 5)
             case(f"lstm {reverse} {peepholes} {initial}", "lstm", inputs, ["Hidden", "Cell"],
                  {"is_reverse": reverse, "use_peepholes": peepholes}, hidden=["BatchGate", "BatchCellPreAct"])
+case("lstm intermediate", "lstm",
+     {"Input": Ragged(floats(7, 20), [2, 4, 1]), "Weight": floats(5, 20), "Bias": floats(1, 35)},
+     ["Hidden", "Cell", "BatchGate"], hidden=["BatchCellPreAct"], levels=False)
 case("lstm defaults", "lstm", {"Input": Ragged(floats(7, 20), [2, 4, 1]), "Weight": floats(5, 20),
                                "Bias": floats(1, 35)}, ["Hidden", "Cell"], hidden=["BatchGate", "BatchCellPreAct"])
 case("crf_decoding", "crf_decoding", {"Emission": Ragged(floats(7, 4), [2, 4, 1]), "Transition": floats(6, 4)},
@@ -452,6 +509,73 @@ case("fill_zeros_like", "fill_zeros_like", {"X": rows}, ["Out"])
 case("assign_value", "assign_value", {}, ["Out"], {"shape": [2, 2], "dtype": 5, "fp32_values": [1.0, 2.0, 3.0, 4.0]})
 case("assign_value int64", "assign_value", {}, ["Out"], {"shape": [2], "dtype": 3, "int64_values": [1, 2]})
 case("one_hot_v2", "one_hot_v2", {"X": np.array([1, 0, 3], "int64")}, ["Out"], {"depth": 4, "dtype": 5})
+
+# ---- Gradients ----
+
+batch = Ragged(floats(7, 4), [2, 0, 4, 1])
+full = Ragged(floats(7, 4), [2, 4, 1])
+for which, x in (("rows", batch), ("nested", nested)):
+    for pool in "AVERAGE", "SUM", "SQRT", "LAST", "FIRST", "MAX":
+        gradient(f"sequence_pool {pool} {which}", "sequence_pool", {"X": x}, ["Out"], ["X"], {"pooltype": pool},
+                 ["MaxIndex"])
+gradient("sequence_softmax", "sequence_softmax", {"X": column}, ["Out"], ["X"])
+gradient("sequence_reverse", "sequence_reverse", {"X": full}, ["Y"], ["X"])
+gradient("sequence_expand rows", "sequence_expand", {"X": floats(4, 2), "Y": rows}, ["Out"], ["X"])
+gradient("sequence_expand sequences", "sequence_expand",
+         {"X": Ragged(floats(5, 2), [2, 3]), "Y": Ragged(floats(5, 1), [2, 1], [1, 0, 4])}, ["Out"], ["X"],
+         {"ref_level": 0})
+gradient("sequence_expand_as", "sequence_expand_as", {"X": floats(3, 2), "Y": full}, ["Out"], ["X"])
+gradient("sequence_concat", "sequence_concat",
+         {"X": [Ragged(floats(5, 2), [2, 3]), Ragged(floats(3, 2), [0, 3]), Ragged(floats(2, 2), [1, 1])]}, ["Out"],
+         ["X"])
+# PaddlePaddle 2.6.2's gradient by the filter is wrong if a sequence is not longer than contextStart.
+for start, x in (-1, batch), (0, batch), (1, Ragged(floats(7, 4), [3, 4])):
+    gradient(f"sequence_conv {start}", "sequence_conv", {"X": x, "Filter": floats(12, 5)}, ["Out"],
+             ["X", "Filter"], {"contextLength": 3, "contextStart": start, "contextStride": 1})
+gradient("sequence_conv trained", "sequence_conv",
+         {"X": batch, "Filter": floats(12, 5), "PaddingData": floats(2, 4)}, ["Out"], ["X", "Filter", "PaddingData"],
+         {"contextLength": 3, "contextStart": -1, "contextStride": 1, "paddingTrainable": True})
+gradient("row_conv", "row_conv", {"X": full, "Filter": floats(3, 4)}, ["Out"], ["X", "Filter"])
+for length in -1, 6:
+    gradient(f"sequence_pad {length}", "sequence_pad", {"X": full, "PadValue": np.array([0.5], "float32")}, ["Out"],
+             ["X"], {"padded_length": length}, ["Length"])
+gradient("sequence_unpad", "sequence_unpad", {"X": floats(3, 5, 2), "Length": np.array([2, 1, 5], "int64")}, ["Out"],
+         ["X"])
+gradient("sequence_slice", "sequence_slice",
+         {"X": full, "Offset": np.array([[1], [0], [0]], "int64"), "Length": np.array([[1], [3], [1]], "int64")},
+         ["Out"], ["X"])
+gradient("sequence_reshape", "sequence_reshape", {"X": Ragged(floats(6, 4), [2, 0, 4])}, ["Out"], ["X"], {"new_dim": 8})
+gradient("sequence_scatter", "sequence_scatter",
+         {"X": floats(3, 9), "Ids": ids, "Updates": Ragged(floats(7, 1), [2, 4, 1])}, ["Out"], ["X", "Updates"])
+gradient("lod_reset", "lod_reset", {"X": batch}, ["Out"], ["X"], {"target_lod": [0, 3, 7]})
+gradient("im2sequence", "im2sequence", {"X": floats(2, 3, 5, 4)}, ["Out"], ["X"],
+         {"kernels": [2, 2], "strides": [2, 1], "paddings": [1, 0, 0, 1]})
+for version in "", "_v2":
+    for padding in -1, 3:
+        gradient(f"lookup_table{version} {padding}", f"lookup_table{version}", {"W": floats(9, 5), "Ids": ids},
+                 ["Out"], ["W"], {"padding_idx": padding})
+for flags in range(8):
+    reverse, mode, initial = bool(flags & 1), bool(flags & 2), bool(flags & 4)
+    states = {"H0": floats(3, 5)} if initial else {}
+    gradient(f"gru {reverse} {mode} {initial}", "gru",
+             {"Input": Ragged(floats(7, 15), [2, 4, 1]), "Weight": floats(5, 15), "Bias": floats(1, 15), **states},
+             ["Hidden"], ["Input", "Weight", "Bias", *states], {"is_reverse": reverse, "origin_mode": mode},
+             ["BatchGate", "BatchResetHiddenPrev", "BatchHidden"])
+    states = {"H0": floats(3, 5), "C0": floats(3, 5)} if initial else {}
+    gradient(f"lstm {reverse} {mode} {initial}", "lstm",
+             {"Input": Ragged(floats(7, 20), [2, 4, 1]), "Weight": floats(5, 20),
+              "Bias": floats(1, 35 if mode else 20), **states},
+             ["Hidden"], ["Input", "Weight", "Bias", *states], {"is_reverse": reverse, "use_peepholes": mode},
+             ["Cell", "BatchGate", "BatchCellPreAct"])
+# On float32 PaddlePaddle 2.6.2's gradient of lstm is wrong where the size is a multiple of 8.
+gradient("lstm wide", "lstm", {"Input": Ragged(random.standard_normal((7, 32)), [2, 4, 1]),
+                               "Weight": random.standard_normal((8, 32)), "Bias": random.standard_normal((1, 56))},
+         ["Hidden"], ["Input", "Weight", "Bias"], {}, ["Cell", "BatchGate", "BatchCellPreAct"], 1e-9)
+for mode in False, True:
+    unit = {"Input": floats(4, 15), "HiddenPrev": floats(4, 5), "Weight": floats(5, 15), "Bias": floats(1, 15)}
+    case(f"gru_unit {mode}", "gru_unit", unit, ["Hidden", "Gate", "ResetHiddenPrev"], {"origin_mode": mode})
+    gradient(f"gru_unit {mode}", "gru_unit", unit, ["Hidden"], list(unit), {"origin_mode": mode},
+             ["Gate", "ResetHiddenPrev"])
 
 if __name__ == "__main__":
     sys.exit(main(sys.argv[1], sys.argv[2:]))

@@ -55,6 +55,9 @@ TEST_CASE("sequence_pool: averages by default") {
   CHECK(numbers<float>(pooled("LAST")) == Floats{3, 4, 0.5f, 0.5f, 9, 10});
   CHECK(each_close(pooled("SQRT"), {2.828427f, 4.242641f, 0.5f, 0.5f, 12.124356f, 13.856406f}).front() == 2.828427f);
   CHECK(pooled("SUM").shape() == Shape{3, 2});
+  CHECK(numbers<std::int32_t>(apply("sequence_pool", {{"X", {five_rows()}}}, {"MaxIndex", "-Out"},
+                                    {attr("pooltype", std::string("MAX"))})[0]) ==
+        std::vector<std::int32_t>{1, 1, -1, -1, 4, 4});
   CHECK(pooled("SUM").levels() == 0);
   CHECK_THROWS_WITH_AS(pooled("MEDIAN"),
                        "block 0, operator 0: operator 'sequence_pool': attribute 'pooltype' has a value that is not "
@@ -172,6 +175,9 @@ TEST_CASE("sequence_mask: of the type that out_dtype says") {
   const auto wide = apply("sequence_mask", {{"X", {lengths}}}, {"Y"}, {attr("maxlen", 4)})[0];
   CHECK(wide.shape() == Shape{3, 4});
   CHECK(wide.data_type() == DataType::INT64);
+  const auto as_wide =
+      apply("sequence_mask", {{"X", {lengths}}, {"MaxLenTensor", {plain<std::int32_t>({1}, {4})}}}, {"Y"});
+  CHECK(numbers<std::int64_t>(as_wide[0]) == numbers<std::int64_t>(wide));
 }
 
 TEST_CASE("sequence_topk_avg_pooling: means of the greatest numbers of a row") {

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Gradients of operators, against differences. paddle_training_test.py compares training with PaddlePaddle itself.
 #include "programs/one_operator.hpp"
+#include "support/count_allocations.hpp"
 
 #include <doctest/doctest.h>
 
@@ -8,6 +9,7 @@
 #include <cmath>
 #include <cstddef>
 #include <cstdint>
+#include <iterator>
 #include <random>
 #include <string>
 #include <utility>
@@ -28,7 +30,7 @@ namespace {
 using Doubles = std::vector<double>;
 
 /// An operator on numbers between 0.2 and 2, of which every second one is negative unless they must be `positive`.
-struct Sample {
+struct DenseSample {
   std::string type;
   std::vector<std::pair<std::string, std::vector<Shape>>> inputs;
   std::string output = "Out";
@@ -60,7 +62,7 @@ lod::LoDTensor<double> drawn(const Shape& shape, std::mt19937& random, bool posi
   return plain<double>(shape, values);
 }
 
-Trial trial_of(const Sample& sample, std::mt19937& random) {
+Trial trial_of(const DenseSample& sample, std::mt19937& random) {
   Trial trial{.output = sample.output};
   Arguments inputs, outputs{{sample.output, {sample.output}}};
   for (const auto& [parameter, shapes] : sample.inputs) {
@@ -80,7 +82,7 @@ Trial trial_of(const Sample& sample, std::mt19937& random) {
   return trial;
 }
 
-void check_gradient(const Sample& sample) {
+void check_gradient(const DenseSample& sample) {
   CAPTURE(sample.type);
   std::mt19937 random(7);
   Trial trial = trial_of(sample, random);
@@ -339,4 +341,71 @@ TEST_CASE("append_backward: gradients of outputs that nothing uses are zeros") {
   lod::Scope scope;
   scope.var("w").get<AnyLoDTensor>() = plain<double>({1, 4}, {1, 2, 3, 4});
   CHECK(numbers<double>(lod::run(program, scope, {.fetch = {"w@GRAD"}})[0]) == Doubles{0, 0, 0.5, 0.5});
+}
+
+namespace {
+
+/// A regression: loss = mean((x w + b - y)^2), where rows of a table are added to x if it is `sparse`.
+lod::ProgramDesc regression(bool sparse) {
+  std::vector<lod::OpDesc> ops = {op("mul", {{"X", {sparse ? "s" : "x"}}, {"Y", {"w"}}}, {{"Out", {"h"}}}),
+                                  op("elementwise_add", {{"X", {"h"}}, {"Y", {"b"}}}, {{"Out", {"z"}}}),
+                                  op("elementwise_sub", {{"X", {"z"}}, {"Y", {"y"}}}, {{"Out", {"d"}}}),
+                                  op("square", {{"X", {"d"}}}, {{"Out", {"q"}}}),
+                                  op("mean", {{"X", {"q"}}}, {{"Out", {"loss"}}})};
+  if (sparse) {
+    const lod::OpDesc rows[] = {
+        op("lookup_table_v2", {{"W", {"table"}}, {"Ids", {"ids"}}}, {{"Out", {"r"}}}, {attr("is_sparse", true)}),
+        op("elementwise_add", {{"X", {"x"}}, {"Y", {"r"}}}, {{"Out", {"s"}}})};
+    ops.insert(ops.begin(), std::begin(rows), std::end(rows));
+  }
+  lod::ProgramDesc program = program_of(ops, {"b", "table", "w"});
+  for (lod::VarDesc& var : program.blocks[0].vars) {
+    const bool is_parameter = var.persistable;
+    if (var.name == "w") var = lod::VarDesc::lod_tensor("w", {lod::DataType::FP32, {3, 2}});
+    if (var.name == "b") var = lod::VarDesc::lod_tensor("b", {lod::DataType::FP32, {2}});
+    if (var.name == "table") var = lod::VarDesc::lod_tensor("table", {lod::DataType::FP32, {6, 3}});
+    if (var.name == "loss") var = lod::VarDesc::lod_tensor("loss", {lod::DataType::FP32, {1}});
+    if (is_parameter) var.persistable = var.is_parameter = true;
+  }
+  return program;
+}
+
+void train(const lod::Optimizer& optimizer, const lod::MinimizeOptions& options, bool sparse) {
+  lod::ProgramDesc program = regression(sparse), startup;
+  CHECK(lod::minimize(program, startup, "loss", optimizer, options).size() == (sparse ? 3 : 2));
+  lod::Scope scope;
+  scope.var("w").get<AnyLoDTensor>() = plain<float>({3, 2}, {0.5F, -1, 1, 0.25F, -0.5F, 1});
+  scope.var("b").get<AnyLoDTensor>() = plain<float>({2}, {1, -1});
+  scope.var("table").get<AnyLoDTensor>() = lod::LoDTensor<float>({6, 3});
+  lod::run(startup, scope);
+  const lod::Feed batch = {{"x", plain<float>({4, 3}, {1, 2, 3, -1, 0, 1, 2, 2, -2, 0, 1, 1})},
+                           {"y", plain<float>({4, 2}, {1, 0, 2, -1, 0, 1, -1, 1})},
+                           {"ids", plain<std::int64_t>({4}, {4, 1, 4, 0})}};
+  lod::PreparedProgram step(lod::default_executor<lod::Cpu>(), program, scope, {"loss"});
+  lod::Feed given = batch;
+  if (!sparse) given.erase("ids");
+  const float before = numbers<float>(step.run(given)[0])[0];
+  for (int i = 0; i < 3; ++i) step.run(given);
+  const std::int64_t allocations = lod_test::allocations;
+  step.run(given);
+  CHECK((lod_test::allocations == allocations || !lod_test::counts_allocations));
+  for (int i = 0; i < 15; ++i) step.run(given);
+  CHECK(numbers<float>(step.run(given)[0])[0] < 0.95F * before);
+  if (sparse) CHECK(numbers<float>(scope.var("table").get<AnyLoDTensor>())[15] == 0);  // row 5 is never looked up
+}
+
+}  // namespace
+
+TEST_CASE("minimize: a loss becomes smaller, and steps allocate nothing") {
+  for (const bool sparse : {false, true}) {
+    CAPTURE(sparse);
+    train(lod::SGD{.learning_rate = 0.05F}, {}, sparse);
+    train(lod::Momentum{.learning_rate = 0.02F, .use_nesterov = true}, {.weight_decay = lod::L2Decay{0.01F}}, sparse);
+    train(lod::Adagrad{.learning_rate = 0.2F}, {.grad_clip = lod::ClipGradByNorm{1}}, sparse);
+    train(lod::RMSProp{.learning_rate = 0.02F, .momentum = 0.5F}, {}, sparse);
+    train(lod::RMSProp{.learning_rate = 0.02F, .centered = true}, {.grad_clip = lod::ClipGradByValue{1}}, sparse);
+    train(lod::Adam{.learning_rate = 0.1F}, {.grad_clip = lod::ClipGradByGlobalNorm{1}}, sparse);
+    train(lod::Adam{.learning_rate = 0.1F, .lazy_mode = true}, {.weight_decay = lod::L2Decay{0.001F}}, sparse);
+    train(lod::Ftrl{.learning_rate = 0.2F}, {.weight_decay = lod::L1Decay{0.001F}}, sparse);
+  }
 }

@@ -9,13 +9,16 @@ programs=$(mktemp -d)
 trap 'rm -rf "$programs"' EXIT
 for program in bash dirname sed; do ln -s "$(command -v "$program")" "$programs"; done
 
-for tool in demo test fuzz check-debian gpu-check gpu-pack; do
+for tool in demo lac-parameters test fuzz check-debian gpu-check gpu-pack; do
   PATH=$programs bash "tools/$tool" --help >"$programs/help" || { echo "tools/$tool --help fails" && exit 1; }
   # It begins with what the tool does.
   [[ $(sed -n '3s/^# //p' "tools/$tool") == "$(sed -n 1p "$programs/help")" ]] || {
     echo "tools/$tool --help does not begin with what it does" && exit 1
   }
 done
+[[ $(PATH=$programs bash tools/demo lac --help | sed -n 1p) == 'usage: lac '* ]] || {
+  echo "tools/demo lac --help does not begin with its usage" && exit 1
+}
 
 if [[ ${1-} ]]; then
   options() { grep --only-matching -e '^ *--.*' | grep --only-matching -e '--[a-z-]*' | sort -u; }

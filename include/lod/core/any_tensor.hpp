@@ -328,12 +328,12 @@ class AnySelectedRows {
   }
   LOD_TAGGED ~AnySelectedRows() = default;
 
-  /// Takes over row-sparse values: only the ids are copied. Throws ShapeMismatch if their number is not that of the
-  /// rows of the value. Levels of the value are dropped.
+  /// Takes over row-sparse values, nothing is copied. Throws ShapeMismatch if the number of ids is not that of the rows
+  /// of the value. Levels of the value are dropped.
   template <class T>
   LOD_TAGGED AnySelectedRows(SelectedRows<T, Cpu> x) {
     detail::check_value_rows(x, "AnySelectedRows");
-    rows_ = x.rows();
+    rows_ = std::move(x.rows_);
     height_ = x.height();
     value_ = std::move(x.value()).with_lod(LoD());
   }

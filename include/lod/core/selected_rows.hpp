@@ -65,6 +65,8 @@ LOD_TAGGED void check_value_rows(const Sparse& g, const char* what) {
 
 }  // namespace detail
 
+class AnySelectedRows;
+
 /// Represents a dense tensor of `height()` rows in which all rows are zero except those listed. Its row `rows()[i]` has
 /// the values of row i of `value()`. Ids may repeat, in any order: repeated ones add up. Copied and moved as a value;
 /// constness is deep.
@@ -219,6 +221,8 @@ class SelectedRows<T, Cpu> {
   };
 
  private:
+  friend AnySelectedRows;
+
   LOD_TAGGED static std::span<const std::int64_t> checked(std::span<const std::int64_t> rows, std::int64_t height) {
     check(rows, height);
     return rows;

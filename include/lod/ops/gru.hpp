@@ -261,6 +261,7 @@ struct GruCandidateStepGrad {
   using value_type = T;
 
   std::int64_t size;
+  GruOrder order;
   const T* gates;
   const T* hidden_before;
   const T* dhidden;
@@ -274,11 +275,11 @@ struct GruCandidateStepGrad {
   LOD_TAGGED LOD_HOST_DEVICE void operator()(const Lanes& lanes, std::int64_t row, std::int64_t column) const {
     const std::int64_t first = row * 3 * size + column, at = row * size + column;
     const auto one = lanes.one();
-    const auto z = lanes.load(gates, first + size), n = lanes.load(gates, first + 2 * size);
+    const auto z = lanes.load(gates, first + order.update), n = lanes.load(gates, first + 2 * size);
     const auto before = lanes.load(hidden_before, at);
     const auto dh = lanes.load(dhidden, at) + lanes.load(dstate, at);
     const auto kept = origin_mode ? z : one - z;
-    lanes.store(dgates + first + size, dh * (origin_mode ? before - n : n - before) * z * (one - z));
+    lanes.store(dgates + first + order.update, dh * (origin_mode ? before - n : n - before) * z * (one - z));
     lanes.store(dgates + first + 2 * size, dh * (one - kept) * (one - n * n));
     lanes.store(dstate + at, dh * kept);
   }
@@ -289,6 +290,7 @@ struct GruResetStepGrad {
   using value_type = T;
 
   std::int64_t size;
+  GruOrder order;
   const T* gates;
   const T* hidden_before;
   const T* dreset_hidden;
@@ -300,8 +302,8 @@ struct GruResetStepGrad {
   template <class Lanes>
   LOD_TAGGED LOD_HOST_DEVICE void operator()(const Lanes& lanes, std::int64_t row, std::int64_t column) const {
     const std::int64_t first = row * 3 * size + column, at = row * size + column;
-    const auto r = lanes.load(gates, first), d = lanes.load(dreset_hidden, at);
-    lanes.store(dgates + first, d * lanes.load(hidden_before, at) * r * (lanes.one() - r));
+    const auto r = lanes.load(gates, first + order.reset), d = lanes.load(dreset_hidden, at);
+    lanes.store(dgates + first + order.reset, d * lanes.load(hidden_before, at) * r * (lanes.one() - r));
     lanes.store(dstate + at, lanes.load(dstate, at) + d * r);
   }
 };
@@ -522,10 +524,11 @@ struct Declared<op::gru_grad> : Takes<Tensor, Tensor, Of<GruWeights>, Of<GruTrac
         multiply(0, 3 * size, 1, dstate.data());
       } else {
         launch(kernel::StepStates(), executor, active,
-               kernel::GruCandidateStepGrad<T>{size, gates, before, dstep, dstate.data(), dgate, trace.origin_mode});
+               kernel::GruCandidateStepGrad<T>{
+                   size, {0, size}, gates, before, dstep, dstate.data(), dgate, trace.origin_mode});
         multiply(2 * size, size, 0, dreset.data());
         launch(kernel::StepStates(), executor, active,
-               kernel::GruResetStepGrad<T>{size, gates, before, dreset.data(), dstate.data(), dgate});
+               kernel::GruResetStepGrad<T>{size, {0, size}, gates, before, dreset.data(), dstate.data(), dgate});
         multiply(0, 2 * size, 1, dstate.data());
       }
     }
@@ -533,9 +536,9 @@ struct Declared<op::gru_grad> : Takes<Tensor, Tensor, Of<GruWeights>, Of<GruTrac
                        out.data(), out_input.data(), given(weights.bias) ? out_bias.data() : nullptr);
     const T* const dgiven = dproducts.data();
     if (trace.reset_after) {
-      order.recur_grad(trace.hidden.data(), initial, size, 3 * size, dgiven, 3 * size, out_recurrent.data());
+      order.recur_grad(trace.hidden.data(), initial, size, 3 * size, dgiven, 3 * size, out_recurrent.data(), 3 * size);
     } else {
-      order.recur_grad(trace.hidden.data(), initial, size, 2 * size, dgiven, 3 * size, out_recurrent.data());
+      order.recur_grad(trace.hidden.data(), initial, size, 2 * size, dgiven, 3 * size, out_recurrent.data(), 3 * size);
       const T* const dcandidates = rows > 0 ? dgiven + 2 * size : dgiven;
       matrix_product<E, T>(executor, true, false, size, size, rows, 1, trace.memory.data(), size, dcandidates, 3 * size,
                            0, out_recurrent.data() + 2 * size, 3 * size);

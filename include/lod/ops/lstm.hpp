@@ -240,12 +240,13 @@ struct LstmStepGrad {
   }
 };
 /// The step with peepholes backwards. `dpeepholes` are the products that, summed over all rows, are the gradient with
-/// respect to Pi Pf Po.
+/// respect to Pi Pf Po; null, as `peepholes`, where there are none.
 template <class T>
 struct PeepholeLstmStepGrad {
   using value_type = T;
 
   std::int64_t size;
+  LstmOrder order;
   const T* peepholes;
   const T* gates;
   const T* cell_before;
@@ -263,10 +264,9 @@ struct PeepholeLstmStepGrad {
     const std::int64_t first = row * 4 * size + column, at = row * size + column;
     const T* const gate = gates + first;
     T* const dgate = dgates + first;
-    T* const dpeephole = dpeepholes + row * 3 * size + column;
     const auto one = lanes.one();
-    const auto i = lanes.load(gate), f = lanes.load(gate, size);
-    const auto g = lanes.load(gate, 2 * size), o = lanes.load(gate, 3 * size);
+    const auto i = lanes.load(gate, order.input), f = lanes.load(gate, order.forget);
+    const auto g = lanes.load(gate, order.candidate), o = lanes.load(gate, order.output);
     const auto c = lanes.load(cell, at), before = lanes.load(cell_before, at);
     const auto shown = lanes.hyperbolic_tangent(c);
     const auto dh = lanes.load(dhidden, at) + lanes.load(dstate, at);
@@ -274,15 +274,17 @@ struct PeepholeLstmStepGrad {
     const auto dc =
         lanes.load(dcell, at) + dh * o * (one - shown * shown) + doutput * lanes.load(peepholes, column + 2 * size);
     const auto dinput = dc * g * i * (one - i), dforget = dc * before * f * (one - f);
-    lanes.store(dgate, dinput);
-    lanes.store(dgate + size, dforget);
-    lanes.store(dgate + 2 * size, dc * i * (one - g * g));
-    lanes.store(dgate + 3 * size, doutput);
+    lanes.store(dgate + order.input, dinput);
+    lanes.store(dgate + order.forget, dforget);
+    lanes.store(dgate + order.candidate, dc * i * (one - g * g));
+    lanes.store(dgate + order.output, doutput);
+    lanes.store(dcell + at,
+                dc * f + dinput * lanes.load(peepholes, column) + dforget * lanes.load(peepholes, column + size));
+    if (!dpeepholes) return;
+    T* const dpeephole = dpeepholes + row * 3 * size + column;
     lanes.store(dpeephole, dinput * before);
     lanes.store(dpeephole + size, dforget * before);
     lanes.store(dpeephole + 2 * size, doutput * c);
-    lanes.store(dcell + at,
-                dc * f + dinput * lanes.load(peepholes, column) + dforget * lanes.load(peepholes, column + size));
   }
 };
 
@@ -484,8 +486,17 @@ struct Declared<op::lstm_grad> : Takes<Tensor, Tensor, Of<LstmWeights>, Of<LstmT
       const T* const dstep = given(dhidden) ? dsteps.data() + start * size : nullptr;
       if (peepholes) {
         launch(kernel::StepStates(), executor, active,
-               kernel::PeepholeLstmStepGrad<T>{size, peepholes, gates, cell_before, cell, dstep, dstate.data(),
-                                               dcell.data(), step, dpeepholes.data() + start * 3 * size});
+               kernel::PeepholeLstmStepGrad<T>{size,
+                                               {0, size, 2 * size, 3 * size},
+                                               peepholes,
+                                               gates,
+                                               cell_before,
+                                               cell,
+                                               dstep,
+                                               dstate.data(),
+                                               dcell.data(),
+                                               step,
+                                               dpeepholes.data() + start * 3 * size});
       } else {
         launch(kernel::StepStates(), executor, active,
                kernel::LstmStepGrad<T>{size, gates, cell_before, cell, dstep, dstate.data(), dcell.data(), step});
@@ -496,7 +507,7 @@ struct Declared<op::lstm_grad> : Takes<Tensor, Tensor, Of<LstmWeights>, Of<LstmT
     order.project_grad(x.data(), inputs, weights.input.data(), static_cast<const T*>(dgates.data()), 4 * size,
                        out.data(), out_input.data(), given(weights.bias) ? out_bias.data() : nullptr);
     order.recur_grad(trace.hidden.data(), initial_hidden, size, 4 * size, static_cast<const T*>(dgates.data()),
-                     4 * size, out_recurrent.data());
+                     4 * size, out_recurrent.data(), 4 * size);
     if (peepholes) {
       sum_columns(executor, static_cast<const T*>(dpeepholes.data()), rows, 3 * size, out_peepholes.data());
     }

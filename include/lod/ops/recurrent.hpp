@@ -198,10 +198,11 @@ class StepOrder {
   }
   /// The gradient with respect to U, by which the states before each step, of `size` numbers, are multiplied. `after`
   /// are the states after each step, `initial` those before step 0, by rank; null stands for zeros. `dproducts` are the
-  /// gradients with respect to the products, by steps; their rows and those of `dweights` are `stride` numbers apart.
+  /// gradients with respect to the products, by steps; their rows are `stride` numbers apart, those of `dweights`
+  /// `weights_stride`.
   template <class T>
   void recur_grad(const T* after, const T* initial, std::int64_t size, std::int64_t columns, const T* dproducts,
-                  std::int64_t stride, T* dweights) const {
+                  std::int64_t stride, T* dweights, std::int64_t weights_stride) const {
     // The states before a step are the upper part of those after the one before: a copy makes them all one matrix.
     const std::int64_t first = initial ? 0 : 1, count = std::max<std::int64_t>(steps() - first, 0);
     const std::int64_t skipped = count > 0 ? starts_[first] : rows();
@@ -216,7 +217,7 @@ class StepOrder {
              before.data());
     }
     matrix_product<E, T>(executor_, true, false, size, columns, rows() - skipped, 1, before.data(), size,
-                         dproducts + skipped * stride, stride, 0, dweights, stride);
+                         dproducts + skipped * stride, stride, 0, dweights, weights_stride);
   }
 
  private:

@@ -113,27 +113,38 @@ T OpDesc::attr(std::string_view name) const {
   return value;
 }
 
-inline const VarDesc* ProgramDesc::find_var(std::string_view name, std::int32_t from) const {
+namespace detail::inline LOD_TARGET {
+
+/// Calls stop(block) for the blocks whose variables an operator of block `from` sees, the nearest first, until it
+/// returns true. Throws as find_var.
+template <class F>
+void for_each_visible_block(const ProgramDesc& program, std::int32_t from, const F& stop) {
   std::vector<std::int32_t> open;
-  std::vector<bool> is_listed(blocks.size());  // otherwise it could go round in circles
+  std::vector<bool> is_listed(program.blocks.size());  // otherwise it could go round in circles
   const auto list = [&](std::int32_t idx) {
-    static_cast<void>(block(idx));  // throws if there is none
+    static_cast<void>(program.block(idx));  // throws if there is none
     if (!is_listed[static_cast<std::size_t>(idx)]) open.push_back(idx);
     is_listed[static_cast<std::size_t>(idx)] = true;
   };
   list(from);
   for (std::size_t next = 0; next < open.size(); ++next) {
     const std::int32_t idx = open[next];
-    const BlockDesc& here = block(idx);
-    if (const VarDesc* var = here.find_var(name)) return var;
+    const BlockDesc& here = program.block(idx);
+    if (stop(here)) return;
     if (here.parent_idx >= idx) {
-      throw InvalidProgram(
-          detail::text({"block ", idx, ": parent_idx is ", here.parent_idx, ", expected less than ", idx}));
+      throw InvalidProgram(text({"block ", idx, ": parent_idx is ", here.parent_idx, ", expected less than ", idx}));
     }
     if (here.forward_block_idx != -1) list(here.forward_block_idx);
     if (here.parent_idx != -1) list(here.parent_idx);
   }
-  return nullptr;
+}
+
+}  // namespace detail::inline LOD_TARGET
+
+inline const VarDesc* ProgramDesc::find_var(std::string_view name, std::int32_t from) const {
+  const VarDesc* found = nullptr;
+  detail::for_each_visible_block(*this, from, [&](const BlockDesc& block) { return (found = block.find_var(name)); });
+  return found;
 }
 
 namespace detail::inline LOD_TARGET {

@@ -13,6 +13,7 @@
 #include <lod/core/target.hpp>
 #include <lod/program/block_to_run.hpp>
 #include <lod/program/operator.hpp>
+#include <lod/program/operators/shapes.hpp>
 #include <lod/program/scope.hpp>
 #include <lod/program/variable.hpp>
 
@@ -32,16 +33,7 @@ void copy_tensor(const OperatorCall<E>& call, const AnyLoDTensor& from, const Sl
   auto y = call.output_bytes(out, from.data_type(), from.lod(), from.row_shape(), from.rows(), i);
   std::copy_n(from.bytes().data(), from.bytes().size(), y.data());
 }
-/// The number in a tensor of one element of type T.
-template <class T, class E>
-T only_number(const OperatorCall<E>& call, const Slot& x) {
-  const auto values = call.template view<T>(x).values();
-  if (values.size() != 1) {
-    throw ShapeMismatch(detail::text({call.name(x), ": ", values.size(), " elements, expected one"}));
-  }
-  return values[0];
-}
-/// The same for an INT32 or INT64.
+/// The number in a tensor of one INT32 or INT64.
 template <class E>
 std::int64_t only_id(const OperatorCall<E>& call, const Slot& x) {
   std::int64_t id = 0;

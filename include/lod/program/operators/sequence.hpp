@@ -35,12 +35,14 @@
 #include <lod/ops/sequence_softmax.hpp>
 #include <lod/ops/sequence_topk_avg_pooling.hpp>
 #include <lod/program/operator.hpp>
+#include <lod/program/operators/calls.hpp>
 #include <lod/program/operators/shapes.hpp>
 
 #include <algorithm>
 #include <array>
 #include <cstddef>
 #include <cstdint>
+#include <limits>
 #include <new>
 #include <optional>
 #include <span>
@@ -51,12 +53,8 @@
 
 namespace lod::inline LOD_INTERFACE::inline LOD_TARGET::operators_of_programs {
 
-/// sequence_pool: X -> Out; pooltype = "AVERAGE", pad_value = 0. MaxIndex is there for the gradient, and is not
-/// written.
-template <Executor E>
-RunOperator<E> sequence_pool(const OperatorArguments& op) {
-  const Slot x = op.input("X"), out = op.output("Out");
-  const PoolOptions options{.pad_value = op.attr("pad_value", 0.0f)};
+/// The `pooltype` of an operator, "AVERAGE" by default.
+inline PoolType pool_type(const OperatorArguments& op) {
   constexpr std::pair<std::string_view, PoolType> types[] = {{"AVERAGE", PoolType::AVERAGE}, {"SUM", PoolType::SUM},
                                                              {"SQRT", PoolType::SQRT},       {"MAX", PoolType::MAX},
                                                              {"FIRST", PoolType::FIRST},     {"LAST", PoolType::LAST}};
@@ -64,66 +62,58 @@ RunOperator<E> sequence_pool(const OperatorArguments& op) {
   const auto* const type =
       std::find_if(std::begin(types), std::end(types), [&](const auto& t) { return t.first == name; });
   if (type == std::end(types)) op.refuse_attr("pooltype", "AVERAGE, SUM, SQRT, MAX, FIRST or LAST");
-  return [=, pool = type->second](OperatorCall<E>& call) {
+  return type->second;
+}
+
+/// sequence_pool: X -> Out, MaxIndex?; pooltype = "AVERAGE", pad_value = 0, is_test = false. MaxIndex, INT32, is
+/// written for MAX, unless in a test: for each number of Out its row in X, -1 for an empty sequence.
+template <Executor E>
+RunOperator<E> sequence_pool(const OperatorArguments& op) {
+  const Slot x = op.input("X"), out = op.output("Out");
+  const PoolOptions options{.pad_value = op.attr("pad_value", 0.0f)};
+  const PoolType type = pool_type(op);
+  const Slot index = op.optional_output("MaxIndex");
+  if (type != PoolType::MAX || !index || op.attr("is_test", false)) {
+    return calls<E>(sequence_pool_into, out, Numbers{x}, type, options);
+  }
+  return [=, winners = LoDTensor<std::int64_t>()](OperatorCall<E>& call) mutable {
+    if (call.tensor(x).rows() > std::numeric_limits<std::int32_t>::max()) {
+      throw ShapeMismatch(detail::text({call.name(x), ": more rows than MaxIndex, INT32, can count"}));
+    }
     call.with_number(x, [&](auto element) {
       using T = typename decltype(element)::type;
       auto y = call.template output<T>(out);
-      sequence_pool_into(call.executor(), call.template view<T>(x), pool, options, *y);
+      sequence_max_pool_into(call.executor(), call.template view<T>(x), options, *y, winners);
     });
+    auto rows = call.output_bytes(index, DataType::INT32, LoD(), winners.row_shape(), winners.rows());
+    std::transform(winners.values().begin(), winners.values().end(), rows.template elements<std::int32_t>(),
+                   [](std::int64_t row) { return static_cast<std::int32_t>(row); });
   };
 }
 
 /// sequence_softmax: X -> Out.
 template <Executor E>
 RunOperator<E> sequence_softmax(const OperatorArguments& op) {
-  const Slot x = op.input("X"), out = op.output("Out");
-  return [=](OperatorCall<E>& call) {
-    call.with_floating(x, [&](auto element) {
-      using T = typename decltype(element)::type;
-      auto y = call.template output<T>(out);
-      sequence_softmax_into(call.executor(), call.template view<T>(x), *y);
-    });
-  };
+  return calls<E>(sequence_softmax_into, op.output("Out"), Reals{op.input("X")});
 }
 
 /// sequence_reverse: X -> Y.
 template <Executor E>
 RunOperator<E> sequence_reverse(const OperatorArguments& op) {
-  const Slot x = op.input("X"), out = op.output("Y");
-  return [=](OperatorCall<E>& call) {
-    call.with_number(x, [&](auto element) {
-      using T = typename decltype(element)::type;
-      auto y = call.template output<T>(out);
-      sequence_reverse_into(call.executor(), call.template view<T>(x), *y);
-    });
-  };
+  return calls<E>(sequence_reverse_into, op.output("Y"), Numbers{op.input("X")});
 }
 
 /// sequence_expand: X, Y -> Out; ref_level = -1. Of Y only the levels count.
 template <Executor E>
 RunOperator<E> sequence_expand(const OperatorArguments& op) {
-  const Slot x = op.input("X"), levels = op.input("Y"), out = op.output("Out");
-  const ExpandOptions options{.ref_level = op.attr("ref_level", -1)};
-  return [=](OperatorCall<E>& call) {
-    call.with_number(x, [&](auto element) {
-      using T = typename decltype(element)::type;
-      auto y = call.template output<T>(out);
-      sequence_expand_into(call.executor(), call.template view<T>(x), call.tensor(levels).lod(), options, *y);
-    });
-  };
+  return calls<E>(sequence_expand_into, op.output("Out"), Numbers{op.input("X")}, LevelsOf{op.input("Y")},
+                  ExpandOptions{.ref_level = op.attr("ref_level", -1)});
 }
 
 /// sequence_expand_as: X, Y -> Out. Of Y only the levels count.
 template <Executor E>
 RunOperator<E> sequence_expand_as(const OperatorArguments& op) {
-  const Slot x = op.input("X"), levels = op.input("Y"), out = op.output("Out");
-  return [=](OperatorCall<E>& call) {
-    call.with_number(x, [&](auto element) {
-      using T = typename decltype(element)::type;
-      auto y = call.template output<T>(out);
-      sequence_expand_as_into(call.executor(), call.template view<T>(x), call.tensor(levels).lod(), *y);
-    });
-  };
+  return calls<E>(sequence_expand_as_into, op.output("Out"), Numbers{op.input("X")}, LevelsOf{op.input("Y")});
 }
 
 /// sequence_concat: X... -> Out.
@@ -167,14 +157,7 @@ RunOperator<E> sequence_conv(const OperatorArguments& op) {
 /// row_conv: X, Filter -> Out.
 template <Executor E>
 RunOperator<E> row_conv(const OperatorArguments& op) {
-  const Slot x = op.input("X"), filter = op.input("Filter"), out = op.output("Out");
-  return [=](OperatorCall<E>& call) {
-    call.with_floating(x, [&](auto element) {
-      using T = typename decltype(element)::type;
-      auto y = call.template output<T>(out);
-      row_conv_into(call.executor(), call.template view<T>(x), call.template view<T>(filter), *y);
-    });
-  };
+  return calls<E>(row_conv_into, op.output("Out"), Reals{op.input("X")}, Tensor{op.input("Filter")});
 }
 
 /// sequence_pad: X, PadValue -> Out, Length; padded_length = -1. The padding is one number.
@@ -185,15 +168,11 @@ RunOperator<E> sequence_pad(const OperatorArguments& op) {
   return [=](OperatorCall<E>& call) {
     call.with_number(x, [&](auto element) {
       using T = typename decltype(element)::type;
-      const auto padding = call.template view<T>(value);
-      if (padding.rows() * padding.row_size() != 1) {
-        throw ShapeMismatch(
-            detail::text({call.name(value), " of shape ", to_string(padding.shape()), ", expected one number"}));
-      }
       auto y = call.template output<T>(out);
       auto sizes = call.template output<std::int64_t>(lengths);
       sequence_pad_into(call.executor(), call.template view<T>(x),
-                        PadOptions{.pad_value = padding.data()[0], .padded_length = padded_length}, *y, *sizes);
+                        PadOptions{.pad_value = only_number<T>(call, value), .padded_length = padded_length}, *y,
+                        *sizes);
     });
   };
 }
@@ -217,82 +196,50 @@ RunOperator<E> sequence_unpad(const OperatorArguments& op) {
 /// sequence_slice: X, Offset, Length -> Out.
 template <Executor E>
 RunOperator<E> sequence_slice(const OperatorArguments& op) {
-  const Slot x = op.input("X"), offset = op.input("Offset"), length = op.input("Length"), out = op.output("Out");
-  return [=](OperatorCall<E>& call) {
-    call.with_number(x, [&](auto element) {
-      using T = typename decltype(element)::type;
-      auto y = call.template output<T>(out);
-      sequence_slice_into(call.executor(), call.template view<T>(x), call.template view<std::int64_t>(offset),
-                          call.template view<std::int64_t>(length), *y);
-    });
-  };
+  return calls<E>(sequence_slice_into, op.output("Out"), Numbers{op.input("X")}, Ids{op.input("Offset")},
+                  Ids{op.input("Length")});
 }
 
 /// sequence_reshape: X -> Out; new_dim.
 template <Executor E>
 RunOperator<E> sequence_reshape(const OperatorArguments& op) {
-  const Slot x = op.input("X"), out = op.output("Out");
   const std::int64_t size = op.desc().attr<std::int32_t>("new_dim");
-  return [=](OperatorCall<E>& call) {
-    call.with_number(x, [&](auto element) {
-      using T = typename decltype(element)::type;
-      auto y = call.template output<T>(out);
-      sequence_reshape_into(call.executor(), call.template view<T>(x), size, *y);
-    });
-  };
+  return calls<E>(sequence_reshape_into, op.output("Out"), Numbers{op.input("X")}, size);
 }
 
 /// sequence_scatter: X, Ids, Updates -> Out.
 template <Executor E>
 RunOperator<E> sequence_scatter(const OperatorArguments& op) {
-  const Slot x = op.input("X"), ids = op.input("Ids"), updates = op.input("Updates"), out = op.output("Out");
-  return [=](OperatorCall<E>& call) {
-    call.with_number(x, [&](auto element) {
-      using T = typename decltype(element)::type;
-      auto y = call.template output<T>(out);
-      sequence_scatter_into(call.executor(), call.template view<T>(x), call.template view<std::int64_t>(ids),
-                            call.template view<T>(updates), *y);
-    });
-  };
+  return calls<E>(sequence_scatter_into, op.output("Out"), Numbers{op.input("X")}, Ids{op.input("Ids")},
+                  Tensor{op.input("Updates")});
 }
 
 /// sequence_enumerate: X -> Out; win_size, pad_value = 0.
 template <Executor E>
 RunOperator<E> sequence_enumerate(const OperatorArguments& op) {
-  const Slot x = op.input("X"), out = op.output("Out");
   const std::int64_t window = op.desc().attr<std::int32_t>("win_size");
-  const EnumerateOptions options{.pad_value = op.attr("pad_value", 0)};
-  return [=](OperatorCall<E>& call) {
-    call.with_id(x, [&](auto element) {
-      using T = typename decltype(element)::type;
-      auto y = call.template output<T>(out);
-      sequence_enumerate_into(call.executor(), call.template view<T>(x), window, options, *y);
-    });
-  };
+  return calls<E>(sequence_enumerate_into, op.output("Out"), Integers{op.input("X")}, window,
+                  EnumerateOptions{.pad_value = op.attr("pad_value", 0)});
 }
 
 /// sequence_erase: X -> Out; tokens.
 template <Executor E>
 RunOperator<E> sequence_erase(const OperatorArguments& op) {
-  const Slot x = op.input("X"), out = op.output("Out");
-  return [=, tokens = op.desc().attr<std::vector<std::int64_t>>("tokens")](OperatorCall<E>& call) {
-    call.with_id(x, [&](auto element) {
-      using T = typename decltype(element)::type;
-      auto y = call.template output<T>(out);
-      sequence_erase_into(call.executor(), call.template view<T>(x), tokens, *y);
-    });
-  };
+  return calls<E>([](const auto& executor, const auto& x, const auto& tokens,
+                     auto& y) { sequence_erase_into(executor, x, tokens, y); },
+                  op.output("Out"), Integers{op.input("X")}, op.desc().attr<std::vector<std::int64_t>>("tokens"));
 }
 
-/// sequence_mask: X -> Y; maxlen = -1, out_dtype = INT64.
+/// sequence_mask: X, MaxLenTensor? -> Y; maxlen = -1, out_dtype = INT64. MaxLenTensor, one number of type INT32, stands
+/// for the attribute.
 template <Executor E>
 RunOperator<E> sequence_mask(const OperatorArguments& op) {
-  op.expect_no_input("MaxLenTensor");
-  const Slot x = op.input("X"), out = op.output("Y");
-  const MaskOptions options{.max_length = op.attr("maxlen", -1)};
+  const Slot x = op.input("X"), longest = op.optional_input("MaxLenTensor"), out = op.output("Y");
+  const std::int32_t max_length = op.attr("maxlen", -1);
   const DataType type = output_type(op, "out_dtype", DataType::INT64);
   return [=](OperatorCall<E>& call) {
     const auto lengths = call.template view<std::int64_t>(x);
+    const MaskOptions options{.max_length = longest ? only_number<std::int32_t>(call, longest) : max_length};
     with_output_type(type, [&](auto element) {
       using T = typename decltype(element)::type;
       auto y = call.template output<T>(out);
@@ -305,16 +252,9 @@ RunOperator<E> sequence_mask(const OperatorArguments& op) {
 /// written.
 template <Executor E>
 RunOperator<E> sequence_topk_avg_pooling(const OperatorArguments& op) {
-  const Slot x = op.input("X"), row = op.input("ROW"), column = op.input("COLUMN"), out = op.output("Out");
   const std::int64_t channels = op.desc().attr<std::int32_t>("channel_num");
-  return [=, topks = op.desc().attr<std::vector<std::int64_t>>("topks")](OperatorCall<E>& call) {
-    call.with_floating(x, [&](auto element) {
-      using T = typename decltype(element)::type;
-      auto y = call.template output<T>(out);
-      sequence_topk_avg_pooling_into(call.executor(), call.template view<T>(x), call.tensor(row).lod(),
-                                     call.tensor(column).lod(), topks, channels, *y);
-    });
-  };
+  return calls<E>(sequence_topk_avg_pooling_into, op.output("Out"), Reals{op.input("X")}, LevelsOf{op.input("ROW")},
+                  LevelsOf{op.input("COLUMN")}, op.desc().attr<std::vector<std::int64_t>>("topks"), channels);
 }
 
 /// lod_reset: X, Y? -> Out; target_lod, append = false. The levels are those of Y; if it has none, Y holds the offsets
@@ -325,46 +265,29 @@ RunOperator<E> lod_reset(const OperatorArguments& op) {
   const bool appends = op.attr("append", false);
   const std::vector<std::int64_t> target = op.attr("target_lod", std::vector<std::int64_t>());
   if (!y && target.empty()) op.refuse({"expected an input 'Y' or an attribute 'target_lod'"});
-  return [=, last = LoD()](OperatorCall<E>& call) mutable {
-    LoD lod;
-    const auto with_offsets = [&](std::span<const std::int64_t> offsets) {
-      const AnyLoDTensor& from = call.tensor(x);
-      const int above = appends ? from.levels() : 0;
-      std::vector<std::span<const std::int64_t>> levels;
-      levels.reserve(static_cast<std::size_t>(above) + 1);
-      for (int level = 0; level < above; ++level) levels.push_back(from.lod().offsets(level));
-      levels.push_back(offsets);
-      // That of the run before, if it is the same.
-      bool is_last = last.levels() == above + 1;
-      for (int level = 0; is_last && level <= above; ++level) {
-        const auto theirs = last.offsets(level);
-        const auto& ours = levels[static_cast<std::size_t>(level)];
-        is_last = std::equal(ours.begin(), ours.end(), theirs.begin(), theirs.end());
-      }
-      if (!is_last) last = LoD::from_offsets({levels.data(), levels.size()});
-      lod = last;
-    };
-    if (y && call.tensor(y).levels() > 0) {
-      lod = call.tensor(y).lod();
-    } else if (y) {
-      const auto offsets = call.template view<std::int32_t>(y).values();
-      with_offsets(std::vector<std::int64_t>(offsets.begin(), offsets.end()));
-    } else {
-      with_offsets(target);
-    }
+  return [=](OperatorCall<E>& call) {
     call.with_number(x, [&](auto element) {
       using T = typename decltype(element)::type;
-      auto z = call.template output<T>(out);
-      lod_reset_into(call.executor(), call.template view<T>(x), lod, *z);
+      const auto from = call.template view<T>(x);
+      auto to = call.template output<T>(out);
+      if (y && call.tensor(y).levels() > 0) {
+        return lod_reset_into(call.executor(), from, call.tensor(y).lod(), *to);
+      }
+      const auto cut = [&](std::span<const std::int64_t> offsets) {
+        const auto& base = appends ? from : with_rows(from, from.rows(), from.row_shape());
+        lod_append_into(call.executor(), base, offsets, *to);
+      };
+      if (!y) return cut(target);
+      const auto given = call.template view<std::int32_t>(y).values();
+      const Workspace::Loan<std::int64_t> offsets(call.executor().workspace(), static_cast<std::int64_t>(given.size()));
+      std::copy(given.begin(), given.end(), offsets.data());
+      cut(offsets.span());
     });
   };
 }
 
-/// im2sequence: X -> Out; kernels, strides = {1, 1}, paddings = {0, 0, 0, 0}.
-template <Executor E>
-RunOperator<E> im2sequence(const OperatorArguments& op) {
-  op.expect_no_input("Y");
-  const Slot x = op.input("X"), out = op.output("Out");
+/// The options of im2sequence: kernels, strides = {1, 1}, paddings = {0, 0, 0, 0}.
+inline Im2SequenceOptions im2sequence_options(const OperatorArguments& op) {
   Im2SequenceOptions options;
   const auto read = [&](const char* name, auto& to) {
     if (!op.desc().find_attr(name)) return;
@@ -375,13 +298,13 @@ RunOperator<E> im2sequence(const OperatorArguments& op) {
   read("kernels", options.kernels);
   read("strides", options.strides);
   read("paddings", options.paddings);
-  return [=](OperatorCall<E>& call) {
-    call.with_floating(x, [&](auto element) {
-      using T = typename decltype(element)::type;
-      auto y = call.template output<T>(out);
-      im2sequence_into(call.executor(), call.template view<T>(x), options, *y);
-    });
-  };
+  return options;
+}
+/// im2sequence: X -> Out; its options.
+template <Executor E>
+RunOperator<E> im2sequence(const OperatorArguments& op) {
+  op.expect_no_input("Y");
+  return calls<E>(im2sequence_into, op.output("Out"), Reals{op.input("X")}, im2sequence_options(op));
 }
 
 /// edit_distance: Hyps, Refs -> Out, SequenceNum?; normalized = true. Out is a column, {sequences, 1}, without levels.
@@ -409,15 +332,8 @@ RunOperator<E> edit_distance(const OperatorArguments& op) {
 template <Executor E>
 RunOperator<E> ctc_align(const OperatorArguments& op) {
   op.expect_no_input("InputLength");
-  const Slot x = op.input("Input"), out = op.output("Output");
-  const CtcAlignOptions options{.blank = op.attr("blank", 0), .merge_repeated = op.attr("merge_repeated", true)};
-  return [=](OperatorCall<E>& call) {
-    call.with_id(x, [&](auto element) {
-      using T = typename decltype(element)::type;
-      auto y = call.template output<T>(out);
-      ctc_align_into(call.executor(), call.template view<T>(x), options, *y);
-    });
-  };
+  return calls<E>(ctc_align_into, op.output("Output"), Integers{op.input("Input")},
+                  CtcAlignOptions{.blank = op.attr("blank", 0), .merge_repeated = op.attr("merge_repeated", true)});
 }
 
 /// crf_decoding: Emission, Transition, Label? -> ViterbiPath. The path is a column of tags; with labels, of 1 where the

@@ -59,11 +59,11 @@ LoDTensorView<const T, Cpu> with_rows(const LoDTensorView<const T, Cpu>& x, std:
 
 /// The numbers of a tensor that must have this shape.
 template <class T, class E>
-const T* numbers_of(const OperatorCall<E>& call, const Slot& slot, const Shape& expected) {
-  const auto found = call.template view<T>(slot);
+const T* numbers_of(const OperatorCall<E>& call, const Slot& slot, const Shape& expected, std::size_t i = 0) {
+  const auto found = call.template view<T>(slot, i);
   if (found.shape() != expected) {
     throw ShapeMismatch(
-        detail::text({call.name(slot), " of shape ", to_string(found.shape()), ", expected ", to_string(expected)}));
+        detail::text({call.name(slot, i), " of shape ", to_string(found.shape()), ", expected ", to_string(expected)}));
   }
   return found.data();
 }
@@ -77,6 +77,11 @@ const T* some_numbers(const OperatorCall<E>& call, const Slot& slot, std::int64_
         detail::text({call.name(slot), " of shape ", to_string(found.shape()), ", expected ", count, " numbers"}));
   }
   return found.data();
+}
+/// The number in a tensor of one.
+template <class T, class E>
+T only_number(const OperatorCall<E>& call, const Slot& slot) {
+  return *some_numbers<T>(call, slot, 1);
 }
 
 /// XShape, which tells a gradient the shape of X: a tensor without numbers, with that shape after a 0.

@@ -1,0 +1,202 @@
+// SPDX-License-Identifier: Apache-2.0
+/// @file
+/// The rules of the operators that come with the library, by their types, for `infer_shapes`. Gradients need none.
+#pragma once
+
+#include <lod/core/data_type.hpp>
+#include <lod/core/desc.hpp>
+#include <lod/core/target.hpp>
+#include <lod/program/infer_shape_context.hpp>
+#include <lod/program/operators/inference_dense.hpp>
+#include <lod/program/operators/inference_movement.hpp>
+#include <lod/program/operators/inference_sequences.hpp>
+#include <lod/program/program.hpp>
+
+#include <cstddef>
+#include <string>
+#include <string_view>
+
+namespace lod::inline LOD_INTERFACE::inline LOD_TARGET::operators_of_programs {
+
+/// An output that is described as an input, whatever kind of variable that is.
+inline void infer_same(InferShapeContext& op, std::string_view input, std::string_view output) {
+  op.set_output(output, op.input(input), 0, op.input_type(input));
+}
+inline void infer_x_to_out(InferShapeContext& op) { infer_same(op, "X", "Out"); }
+inline void infer_x_to_y(InferShapeContext& op) { infer_same(op, "X", "Y"); }
+inline void infer_in_to_out(InferShapeContext& op) { infer_same(op, "In", "Out"); }
+/// Optimizers and other operators that go on with what they were given: `ParamOut` is as `Param`.
+inline void infer_updates(InferShapeContext& op) {
+  constexpr std::string_view suffix = "Out";
+  for (const OpDesc::Var& var : op.desc().outputs) {
+    const std::string_view parameter = var.parameter;
+    if (!parameter.ends_with(suffix)) continue;
+    const std::string_view before = parameter.substr(0, parameter.size() - suffix.size());
+    if (op.inputs(before) > 0) infer_same(op, before, parameter);
+  }
+}
+/// select_input: what the inputs have in common.
+inline void infer_select_input(InferShapeContext& op) {
+  LoDTensorDesc x = op.input("X");
+  for (std::size_t i = 1; i < op.inputs("X"); ++i) {
+    const Dims other = op.input("X", i).tensor.dims;
+    for (std::size_t dim = 0; dim < x.tensor.dims.size(); ++dim) {
+      if (dim >= other.size() || other[dim] != x.tensor.dims[dim]) x.tensor.dims[dim] = infer::unknown;
+    }
+  }
+  op.set_output("Out", x);
+}
+inline void infer_select_output(InferShapeContext& op) {
+  for (std::size_t i = 0; i < op.outputs("Out"); ++i) op.set_output("Out", op.input("X"), i);
+}
+/// Operators that give nothing, or what their blocks give.
+inline void infer_nothing(InferShapeContext&) {}
+inline void infer_bool(InferShapeContext& op) { op.set_output("Out", {{DataType::BOOL, {1}}}); }
+inline void infer_squared_l2_norm(InferShapeContext& op) {
+  op.set_output("Out", {{op.input("X").tensor.data_type, {1}}});
+}
+inline void infer_auc(InferShapeContext& op) {
+  op.set_output("AUC", {{DataType::FP64}});
+  infer_updates(op);
+}
+inline void infer_cos_sim(InferShapeContext& op) {
+  const LoDTensorDesc x = op.input("X"), y = op.input("Y");
+  op.set_output("Out", along(x, axis_of(-1, x.tensor.dims.size()), 1));
+  op.set_output("XNorm", with_levels(along(x, axis_of(-1, x.tensor.dims.size()), 1), 0));
+  op.set_output("YNorm", with_levels(along(y, axis_of(-1, y.tensor.dims.size()), 1), 0));
+}
+inline void infer_nce(InferShapeContext& op) {
+  const LoDTensorDesc x = op.input("Input"), labels = op.input("Label");
+  const Dims& dims = labels.tensor.dims;
+  const std::int64_t negatives = op.attr("num_neg_samples", 10);
+  const Dims samples{x.tensor.dims.empty() ? infer::unknown : x.tensor.dims.front(),
+                     infer::sum(dims.size() == 2 ? dims[1] : 1, negatives, "samples")};
+  op.set_output("Cost", {{x.tensor.data_type, {samples[0], 1}}});
+  op.set_output("SampleLogits", {{x.tensor.data_type, samples}});
+  op.set_output("SampleLabels", {{DataType::INT64, samples}});
+}
+
+/// A rule, and the types of the operators that it is for.
+struct InferenceFamily {
+  void (*rule)(InferShapeContext&);
+  std::string_view types;
+};
+
+inline constexpr InferenceFamily inference_families[] = {
+    {infer_x_to_out,
+     "abs assign brelu ceil clip clip_by_norm cos elu erf exp fill_zeros_like floor gelu hard_shrink hard_sigmoid "
+     "hard_swish increment leaky_relu log log_softmax logsigmoid merge_selected_rows pow reciprocal relu relu6 "
+     "reorder_lod_tensor_by_rank round rsqrt scale sigmoid sigmoid_cross_entropy_with_logits sign silu sin softmax "
+     "softplus softshrink softsign sqrt square square_error_cost stanh swish tanh tanh_shrink thresholded_relu"},
+    {infer_x_to_y, "sequence_reverse"},
+    {infer_in_to_out, "print"},
+    {infer_updates, "adagrad adam ftrl momentum rmsprop sgd"},
+    {infer_nothing, "conditional_block conditional_block_infer feed fetch recurrent save save_combine while"},
+    {infer_select_input, "select_input"},
+    {infer_select_output, "select_output"},
+    {infer_elementwise,
+     "elementwise_add elementwise_div elementwise_floordiv elementwise_max elementwise_min elementwise_mod "
+     "elementwise_mul elementwise_pow elementwise_sub"},
+    {infer_comparison,
+     "equal greater_equal greater_than less_equal less_than logical_and logical_or logical_xor not_equal"},
+    {infer_logical_not, "logical_not"},
+    {infer_bool, "is_empty isfinite"},
+    {infer_cast, "cast"},
+    {infer_dropout, "dropout"},
+    {infer_sum, "sum"},
+    {infer_mul, "mul"},
+    {infer_fc, "fc"},
+    {infer_matmul, "matmul matmul_v2"},
+    {infer_mean, "mean"},
+    {infer_squared_l2_norm, "squared_l2_norm"},
+    {infer_reduction, "reduce_all reduce_any reduce_max reduce_mean reduce_min reduce_prod reduce_sum"},
+    {infer_cross_entropy, "cross_entropy cross_entropy2"},
+    {infer_softmax_with_cross_entropy, "softmax_with_cross_entropy"},
+    {infer_top_k, "top_k top_k_v2"},
+    {infer_arg_extreme, "arg_max arg_min"},
+    {infer_accuracy, "accuracy"},
+    {infer_auc, "auc"},
+    {infer_cos_sim, "cos_sim"},
+    {infer_nce, "nce"},
+    {infer_concat, "concat"},
+    {infer_split, "split"},
+    {infer_reshape, "reshape reshape2"},
+    {infer_squeeze, "squeeze squeeze2"},
+    {infer_unsqueeze, "unsqueeze unsqueeze2"},
+    {infer_flatten, "flatten flatten2"},
+    {infer_flatten_contiguous_range, "flatten_contiguous_range"},
+    {infer_transpose, "transpose transpose2"},
+    {infer_slice, "slice"},
+    {infer_gather, "gather"},
+    {infer_stack, "stack"},
+    {infer_expand, "expand"},
+    {infer_shape_operator, "shape"},
+    {infer_filling, "assign_value fill_constant gaussian_random truncated_gaussian_random uniform_random"},
+    {infer_batch_size_like,
+     "fill_constant_batch_size_like gaussian_random_batch_size_like uniform_random_batch_size_like"},
+    {infer_one_hot<true>, "one_hot"},
+    {infer_one_hot<false>, "one_hot_v2"},
+    {infer_lookup_table<true>, "lookup_table"},
+    {infer_lookup_table<false>, "lookup_table_v2"},
+    {infer_layer_norm, "layer_norm"},
+    {infer_batch_norm, "batch_norm"},
+    {infer_conv2d, "conv2d depthwise_conv2d"},
+    {infer_pool2d, "pool2d"},
+    {infer_pool_operator, "sequence_pool"},
+    {infer_softmax_operator, "sequence_softmax"},
+    {infer_expand_operator, "sequence_expand"},
+    {infer_expand_as_operator, "sequence_expand_as"},
+    {infer_concat_operator, "sequence_concat"},
+    {infer_conv_operator, "sequence_conv"},
+    {infer_row_conv_operator, "row_conv"},
+    {infer_pad_operator, "sequence_pad"},
+    {infer_unpad_operator, "sequence_unpad"},
+    {infer_slice_operator, "sequence_slice"},
+    {infer_reshape_operator, "sequence_reshape"},
+    {infer_scatter_operator, "sequence_scatter"},
+    {infer_enumerate_operator, "sequence_enumerate"},
+    {infer_erase_operator, "sequence_erase"},
+    {infer_mask_operator, "sequence_mask"},
+    {infer_topk_avg_pooling_operator, "sequence_topk_avg_pooling"},
+    {infer_lod_reset_operator, "lod_reset"},
+    {infer_im2sequence_operator, "im2sequence"},
+    {infer_edit_distance_operator, "edit_distance"},
+    {infer_ctc_align_operator, "ctc_align"},
+    {infer_crf_decoding_operator, "crf_decoding"},
+    {infer_linear_chain_crf_operator, "linear_chain_crf"},
+    {infer_warpctc_operator, "warpctc"},
+    {infer_chunk_eval_operator, "chunk_eval"},
+    {infer_gru_operator, "gru"},
+    {infer_gru_unit_operator, "gru_unit"},
+    {infer_lstm_operator, "lstm"},
+    {infer_rank_table, "lod_rank_table"},
+    {infer_one_id, "lod_array_length max_sequence_len"},
+    {infer_write_to_array, "write_to_array"},
+    {infer_read_from_array, "read_from_array"},
+    {infer_lod_tensor_to_array_operator, "lod_tensor_to_array"},
+    {infer_array_to_lod_tensor_operator, "array_to_lod_tensor"},
+    {infer_shrink_operator, "shrink_rnn_memory"},
+    {infer_split_by_mask, "split_lod_tensor"},
+    {infer_merge_by_mask, "merge_lod_tensor"},
+    {infer_beam_search, "beam_search"},
+    {infer_beam_search_decode, "beam_search_decode"},
+    {infer_dense_of_rows, "get_tensor_from_selected_rows"},
+};
+
+/// The rule of a type, from this table; null if there is none.
+inline InferShape inference_in_table(std::string_view type) {
+  const auto is_blank = [](std::string_view types, std::size_t at) { return at >= types.size() || types[at] == ' '; };
+  for (const InferenceFamily& family : inference_families) {
+    const std::string_view types = family.types;
+    for (std::size_t at = types.find(type); at != types.npos; at = types.find(type, at + 1)) {
+      if (is_blank(types, at - 1) && is_blank(types, at + type.size())) return family.rule;
+    }
+  }
+  return {};
+}
+
+#ifndef LOD_CPU_LIBRARY
+inline InferShape inference_of(std::string_view type) { return inference_in_table(type); }
+#endif
+
+}  // namespace lod::inline LOD_INTERFACE::inline LOD_TARGET::operators_of_programs

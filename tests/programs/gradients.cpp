@@ -1,0 +1,319 @@
+// SPDX-License-Identifier: Apache-2.0
+// The gradients of operators on sequences, as these describe them: on double against differences, on float against
+// those; twice, since a second run must allocate nothing. paddle_test.py compares them with PaddlePaddle's.
+#include "programs/one_operator.hpp"
+#include "support/count_allocations.hpp"
+#include "support/gradient.hpp"
+#include "support/random_batch.hpp"
+#include "support/random_lod.hpp"
+
+#include <doctest/doctest.h>
+
+#include <algorithm>
+#include <cstddef>
+#include <cstdint>
+#include <set>
+#include <string>
+#include <utility>
+#include <vector>
+
+using lod::AnyLoDTensor;
+using lod::DataType;
+using lod::LoD;
+using lod::LoDTensor;
+using lod::Shape;
+using lod_test::attr;
+using lod_test::Attrs;
+using lod_test::Engine;
+using lod_test::numbers;
+using lod_test::plain;
+using lod_test::ragged;
+using lod_test::real_numbers;
+
+namespace {
+
+using Lengths = std::vector<std::vector<std::int64_t>>;
+
+/// An operator, and the inputs for which no gradient is wanted beside those that are not of real numbers.
+struct Sample {
+  std::string type;
+  std::vector<std::pair<std::string, std::vector<AnyLoDTensor>>> inputs;
+  std::vector<std::string> outputs;  ///< of the first one gradients are taken
+  Attrs attrs = {};
+  std::set<std::string, std::less<>> constants = {};
+
+  lod::OpDesc desc() const {
+    lod_test::Arguments in, out;
+    for (const auto& one : inputs) {
+      in.emplace_back(one.first, std::vector<std::string>());
+      for (std::size_t i = 0; i < one.second.size(); ++i) in.back().second.push_back(name(one.first, i));
+    }
+    for (const std::string& output : outputs) out.push_back({output, {output}});
+    return lod_test::op(type, in, out, attrs);
+  }
+  static std::string name(const std::string& parameter, std::size_t i) { return parameter + std::to_string(i); }
+};
+
+/// The same numbers as float.
+AnyLoDTensor in_float(const AnyLoDTensor& x) {
+  if (x.data_type() != DataType::FP64) return x;
+  LoDTensor<float> y;
+  y.resize(x.lod(), x.row_shape(), x.rows());
+  const auto values = x.view<double>().values();
+  std::transform(values.begin(), values.end(), y.data(), [](double v) { return static_cast<float>(v); });
+  return y;
+}
+
+/// What tests draw from the seed.
+class Gradients {
+ protected:
+  /// Random numbers in sequences of these lengths.
+  AnyLoDTensor rows(const Lengths& lengths, const Shape& row_shape = {2}) {
+    return real_numbers<double>(engine_, LoD::from_lengths(lengths), row_shape);
+  }
+  AnyLoDTensor dense(const Shape& shape) { return real_numbers<double>(engine_, shape); }
+  void check(const Sample& sample);
+
+ private:
+  Engine engine_ = Engine(lod_test::first_seed());
+};
+
+void Gradients::check(const Sample& sample) {
+  CAPTURE(lod_test::first_seed());
+  CAPTURE(sample.type);
+  const lod::OpDesc op = sample.desc();
+  lod::Feed feed;
+  lod::GradientArguments::Names constants;
+  std::vector<std::string> inputs, gradients;
+  for (const auto& [parameter, tensors] : sample.inputs) {
+    for (std::size_t i = 0; i < tensors.size(); ++i) {
+      const std::string name = Sample::name(parameter, i);
+      feed[name] = tensors[i];
+      if (tensors[i].data_type() != DataType::FP64 || sample.constants.contains(parameter)) {
+        constants.insert(name);
+      } else {
+        inputs.push_back(name);
+        gradients.push_back(name + "@GRAD");
+      }
+    }
+  }
+  const auto type = lod::operators().find(sample.type);
+  REQUIRE(type);
+  REQUIRE(type->gradient);
+  std::vector<lod::OpDesc> ops = {op};
+  for (lod::OpDesc& one : type->gradient(lod::GradientArguments(op, constants))) ops.push_back(std::move(one));
+  lod::Scope scope;
+  const lod::CpuExecutor executor(1);
+  lod::PreparedProgram forward(executor, lod_test::program_of({op}), scope, {sample.outputs[0]});
+  lod::PreparedProgram both(executor, lod_test::program_of(ops), scope, gradients);
+  const std::string seed = sample.outputs[0] + "@GRAD";
+
+  AnyLoDTensor dy;
+  std::vector<std::vector<double>> slopes;
+  for (std::size_t k = 0; k < inputs.size(); ++k) {
+    CAPTURE(inputs[k]);
+    auto x = feed[inputs[k]].copy<double>();
+    const lod::Feed before = feed;
+    lod_test::check_gradient(
+        engine_, x,
+        [&](const LoDTensor<double>& moved) {
+          feed[inputs[k]] = LoDTensor<double>(moved);
+          return forward.run(feed)[0].copy<double>();
+        },
+        [&](const LoDTensor<double>& weights) {
+          dy = LoDTensor<double>(weights);
+          feed[seed] = dy;
+          auto found = both.run(feed)[k].copy<double>();
+          feed.erase(seed);
+          return found;
+        });
+    feed = before;
+  }
+  feed[seed] = dy;
+  for (const AnyLoDTensor& one : both.run(feed)) slopes.push_back(numbers<double>(one));
+  for (auto& one : feed) one.second = in_float(one.second);
+  both.run(feed);
+  both.run(feed);
+  const std::int64_t allocations = lod_test::allocations;
+  const auto& found = both.run(feed);
+  if (lod_test::counts_allocations) CHECK(lod_test::allocations == allocations);
+  for (std::size_t k = 0; k < inputs.size(); ++k) {
+    CAPTURE(inputs[k]);
+    const auto near = numbers<float>(found[k]);
+    REQUIRE(near.size() == slopes[k].size());
+    for (std::size_t i = 0; i < near.size(); ++i) {
+      CHECK(static_cast<double>(near[i]) == doctest::Approx(slopes[k][i]).epsilon(1e-4).scale(1));
+    }
+  }
+}
+
+/// Batches with an empty sequence, with two levels, and without sequences.
+const Lengths batches[] = {{{2, 0, 3}}, {{1, 0, 2}, {3, 0, 1}}, {{}}};
+
+}  // namespace
+
+TEST_CASE_FIXTURE(Gradients, "sequence_pool, sequence_softmax, sequence_reverse: gradients") {
+  for (const Lengths& lengths : batches) {
+    const auto x = rows(lengths);
+    for (const char* pool : {"AVERAGE", "SUM", "SQRT", "MAX", "FIRST", "LAST"}) {
+      check({"sequence_pool",
+             {{"X", {x}}},
+             {"Out", "MaxIndex"},
+             {attr("pooltype", std::string(pool)), attr("pad_value", 0.5f)}});
+    }
+    check({"sequence_softmax", {{"X", {x}}}, {"Out"}});
+    check({"sequence_reverse", {{"X", {x}}}, {"Y"}});
+  }
+}
+
+TEST_CASE_FIXTURE(Gradients, "sequence_expand, sequence_expand_as, sequence_concat: gradients") {
+  const auto nested = rows({{2, 0, 1}, {3, 0, 2}});
+  check({"sequence_expand", {{"X", {dense({3, 2})}}, {"Y", {nested}}}, {"Out"}, {}, {"Y"}});
+  check({"sequence_expand", {{"X", {rows({{1, 2, 2}})}}, {"Y", {nested}}}, {"Out"}, {attr("ref_level", 0)}, {"Y"}});
+  check({"sequence_expand_as", {{"X", {dense({3, 2})}}, {"Y", {rows({{2, 0, 3}})}}}, {"Out"}, {}, {"Y"}});
+  check({"sequence_concat", {{"X", {rows({{2, 0, 3}}), rows({{0, 0, 1}}), rows({{1, 1, 1}})}}}, {"Out"}});
+  check({"sequence_concat", {{"X", {rows({{}}), rows({{}})}}}, {"Out"}});
+}
+
+TEST_CASE("sequence_concat_grad: an input may need none") {
+  const auto x = ragged<float>({1, 2}, {}, {1, 2, 3}), dy = ragged<float>({2, 4}, {}, {1, 2, 3, 4, 5, 6});
+  const lod::OpDesc op =
+      lod_test::op("sequence_concat_grad", {{"X", {"x", "y"}}, {"Out@GRAD", {"dy"}}}, {{"X@GRAD", {"@EMPTY@", "d"}}});
+  lod::ProgramDesc program = lod_test::program_of({op});
+  lod::Scope scope;
+  const auto found = lod::run(program, scope, {.feed = {{"x", x}, {"y", x}, {"dy", dy}}, .fetch = {"d"}});
+  CHECK(numbers<float>(found[0]) == lod_test::Floats{2, 5, 6});
+}
+
+TEST_CASE_FIXTURE(Gradients, "sequence_conv, row_conv: gradients by filter and padding too") {
+  for (const Lengths& lengths : batches) {
+    const auto x = rows(lengths), filter = dense({6, 3});
+    check({"sequence_conv",
+           {{"X", {x}}, {"Filter", {filter}}},
+           {"Out"},
+           {attr("contextLength", 3), attr("contextStart", -1)}});
+    check({"row_conv", {{"X", {x}}, {"Filter", {dense({2, 2})}}}, {"Out"}});
+    check({"sequence_conv",
+           {{"X", {x}}, {"Filter", {filter}}, {"PaddingData", {dense({2, 2})}}},
+           {"Out"},
+           {attr("contextLength", 3), attr("contextStart", -1), attr("paddingTrainable", true)}});
+  }
+  // Of the filter alone.
+  check({"sequence_conv",
+         {{"X", {rows({{2, 1}})}}, {"Filter", {dense({4, 1})}}},
+         {"Out"},
+         {attr("contextLength", 2)},
+         {"X"}});
+}
+
+TEST_CASE_FIXTURE(Gradients, "sequence_pad, sequence_unpad, sequence_slice, sequence_reshape, lod_reset: gradients") {
+  const auto x = rows({{2, 0, 3}});
+  check({"sequence_pad",
+         {{"X", {x}}, {"PadValue", {dense({1})}}},
+         {"Out", "Length"},
+         {attr("padded_length", 4)},
+         {"PadValue"}});
+  const auto lengths = plain<std::int64_t>({3}, {2, 0, 3});
+  for (const Shape& shape : {Shape{3, 4, 2}, Shape{3, 4}}) {
+    check({"sequence_unpad", {{"X", {dense(shape)}}, {"Length", {lengths}}}, {"Out"}});
+  }
+  check({"sequence_slice",
+         {{"X", {x}},
+          {"Offset", {plain<std::int64_t>({3, 1}, {1, 0, 0})}},
+          {"Length", {plain<std::int64_t>({3, 1}, {1, 0, 2})}}},
+         {"Out"}});
+  for (const Lengths& batch : batches) {
+    check({"sequence_reshape", {{"X", {rows(batch)}}}, {"Out"}, {attr("new_dim", 1)}});
+  }
+  check({"lod_reset", {{"X", {x}}}, {"Out"}, {attr("target_lod", std::vector<int>{0, 4, 5})}});
+}
+
+TEST_CASE_FIXTURE(Gradients, "sequence_scatter, sequence_topk_avg_pooling, im2sequence: gradients") {
+  check({"sequence_scatter",
+         {{"X", {dense({3, 4})}},
+          {"Ids", {ragged<std::int64_t>({2, 0, 3}, {1}, {1, 1, 0, 3, 0})}},
+          {"Updates", {rows({{2, 0, 3}}, {1})}}},
+         {"Out"}});
+  const auto levels = [](const std::vector<std::int64_t>& lengths) {
+    return LoDTensor<float>(LoD::from_lengths({lengths}), {1});
+  };
+  check({"sequence_topk_avg_pooling",
+         {{"X", {rows({{12, 0, 4}}, {1})}}, {"ROW", {levels({2, 0, 1})}}, {"COLUMN", {levels({3, 2, 2})}}},
+         {"Out", "pos"},
+         {attr("topks", std::vector<int>{1, 3}), attr("channel_num", 2)}});
+  check({"im2sequence",
+         {{"X", {dense({2, 2, 3, 4})}}},
+         {"Out"},
+         {attr("kernels", std::vector<int>{2, 2}), attr("strides", std::vector<int>{1, 2}),
+          attr("paddings", std::vector<int>{1, 0, 0, 1})}});
+}
+
+TEST_CASE_FIXTURE(Gradients, "lookup_table, lookup_table_v2: gradients by the table") {
+  const auto ids = ragged<std::int64_t>({2, 0, 3}, {1}, {3, 0, 1, 3, 2});
+  for (const char* type : {"lookup_table", "lookup_table_v2"}) {
+    for (const std::int64_t padding : {-1, 2}) {
+      check({type, {{"W", {dense({4, 2})}}, {"Ids", {ids}}}, {"Out"}, {attr("padding_idx", padding)}});
+    }
+  }
+}
+
+TEST_CASE("lookup_table_grad: a sparse gradient lists the ids") {
+  const auto ids = ragged<std::int64_t>({2, 0, 3}, {1}, {3, 0, 1, 3, 2});
+  const auto dy = ragged<float>({2, 0, 3}, {2}, {1, 2, 3, 4, 5, 6, 7, 8, 9, 10});
+  lod::ProgramDesc program = lod_test::program_of(
+      {lod_test::op("lookup_table_grad", {{"W", {"w"}}, {"Ids", {"ids"}}, {"Out@GRAD", {"dy"}}}, {{"W@GRAD", {"dw"}}},
+                    {attr("is_sparse", true), attr("padding_idx", std::int64_t{1})})});
+  for (lod::VarDesc& var : program.blocks[0].vars) {
+    if (var.name == "dw") var = {.name = "dw", .type = {.type = lod::VarType::SELECTED_ROWS}, .persistable = true};
+  }
+  lod::Scope scope;
+  lod::PreparedProgram prepared(lod::CpuExecutor(1), program, scope);
+  const lod::Feed feed = {{"w", AnyLoDTensor(plain<float>({5, 2}, lod_test::Floats(10)))}, {"ids", ids}, {"dy", dy}};
+  prepared.run(feed);
+  const std::int64_t allocations = lod_test::allocations;
+  prepared.run(feed);
+  if (lod_test::counts_allocations) CHECK(lod_test::allocations == allocations);
+  const auto& found = scope.find("dw")->get<lod::AnySelectedRows>();
+  CHECK(found.rows() == lod_test::Ids{3, 0, 3, 2});
+  CHECK(found.height() == 5);
+  CHECK(numbers<float>(found.value()) == lod_test::Floats{1, 2, 3, 4, 7, 8, 9, 10});
+}
+
+TEST_CASE_FIXTURE(Gradients, "gru, gru_unit: gradients by input, weights, bias and initial state") {
+  for (const Lengths& lengths : batches) {
+    const auto sequences = static_cast<std::int64_t>(lengths.back().size());
+    for (const bool flag : {false, true}) {
+      const auto x = rows(lengths, {6}), weight = dense({2, 6});
+      Sample sample = {"gru",
+                       {{"Input", {x}}, {"Weight", {weight}}},
+                       {"Hidden", "BatchGate", "BatchResetHiddenPrev", "BatchHidden"},
+                       {attr("is_reverse", flag), attr("origin_mode", !flag)}};
+      check(sample);
+      sample.inputs.push_back({"H0", {dense({sequences, 2})}});
+      sample.inputs.push_back({"Bias", {dense({1, 6})}});
+      check(sample);
+      const auto steps = x.rows();
+      check({"gru_unit",
+             {{"Input", {x}}, {"HiddenPrev", {dense({steps, 2})}}, {"Weight", {weight}}, {"Bias", {dense({1, 6})}}},
+             {"Hidden", "Gate", "ResetHiddenPrev"},
+             {attr("origin_mode", flag)}});
+    }
+  }
+}
+
+TEST_CASE_FIXTURE(Gradients, "lstm: gradients by input, weights, bias, peepholes and initial states") {
+  for (const Lengths& lengths : batches) {
+    const auto sequences = static_cast<std::int64_t>(lengths.back().size());
+    for (const bool flag : {false, true}) {
+      Sample sample = {
+          "lstm",
+          {{"Input", {rows(lengths, {8})}}, {"Weight", {dense({2, 8})}}, {"Bias", {dense({1, flag ? 14 : 8})}}},
+          {"Hidden", "Cell", "BatchGate", "BatchCellPreAct"},
+          {attr("is_reverse", flag), attr("use_peepholes", flag)}};
+      check(sample);
+      sample.inputs.push_back({"H0", {dense({sequences, 2})}});
+      sample.inputs.push_back({"C0", {dense({sequences, 2})}});
+      check(sample);
+    }
+  }
+}
