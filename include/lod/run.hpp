@@ -1,13 +1,15 @@
 // SPDX-License-Identifier: Apache-2.0
 /// @file
-/// Programs run, and are trained: operators, what runs them, and gradients. Documented in <lod/program/run.hpp>,
-/// <lod/program/operator.hpp> and <lod/program/backward.hpp>. All
-/// of it is compiled with the including file, which takes a while, unless it comes from the library lodtensor::cpu.
+/// Programs run, and are trained: operators, what runs them, gradients, and what is worked out before a run. Documented
+/// in <lod/program/run.hpp>, operator.hpp, backward.hpp, minimize.hpp, infer_shapes.hpp and prune.hpp. All of it is
+/// compiled with the including file, which takes a while, unless it comes from the library lodtensor::cpu.
 #pragma once
 
 #include <lod/program/backward.hpp>
 #include <lod/program/infer_shapes.hpp>
+#include <lod/program/minimize.hpp>
 #include <lod/program/operator.hpp>
+#include <lod/program/prune.hpp>
 #include <lod/program/run.hpp>
 
 #ifdef LOD_CPU_LIBRARY

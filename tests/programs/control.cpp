@@ -2,9 +2,11 @@
 // Operators that own blocks, and what they work with: loops, branches, arrays, rank tables.
 #include "programs/one_operator.hpp"
 #include "support/count_allocations.hpp"
+#include <lod/beam_search.hpp>
 
 #include <doctest/doctest.h>
 
+#include <algorithm>
 #include <cstddef>
 #include <cstdint>
 #include <string>
@@ -51,6 +53,14 @@ std::int32_t add_block(ProgramDesc& program, std::vector<lod::OpDesc> ops, const
   block.ops = std::move(ops);
   return idx;
 }
+/// Makes the variables with these names ones of another type.
+void retype(ProgramDesc& program, lod::VarType::Type type, const std::vector<std::string>& names) {
+  for (lod::BlockDesc& block : program.blocks) {
+    for (lod::VarDesc& one : block.vars) {
+      if (std::find(names.begin(), names.end(), one.name) != names.end()) one.type.type = type;
+    }
+  }
+}
 /// i = 0; while (i < n) { double x; i += 1; }
 ProgramDesc doubling() {
   ProgramDesc program = program_of({constant("i", {1}, 0, lod::DataType::INT64),
@@ -58,9 +68,7 @@ ProgramDesc doubling() {
                                     op("scale", {{"X", {"x"}}}, {{"Out", {"y"}}}),
                                     op("while", {{"X", {"i", "n", "y"}}, {"Condition", {"more"}}},
                                        {{"Out", {"i", "y"}}, {"StepScopes", {"steps"}}}, {block_attr(1)})});
-  for (auto& one : program.blocks[0].vars) {
-    if (one.name == "steps") one.type.type = lod::VarType::STEP_SCOPES;
-  }
+  retype(program, lod::VarType::STEP_SCOPES, {"steps"});
   add_block(program,
             {op("scale", {{"X", {"y"}}}, {{"Out", {"twice"}}}, {attr("scale", 2.0f)}),
              op("assign", {{"X", {"twice"}}}, {{"Out", {"y"}}}), op("increment", {{"X", {"i"}}}, {{"Out", {"i"}}}),
@@ -202,4 +210,199 @@ TEST_CASE("select_input and select_output: choose a variable by a number; is_emp
   }
   CHECK(numbers<float>(lod_test::apply("print", {{"In", {a}}}, {"Out"},
                                        {attr("print_phase", std::string("BACKWARD"))})[0]) == Floats{1, 2});
+}
+
+TEST_CASE("write_to_array and read_from_array: arrays begin empty in each run, and keep their memory") {
+  // a[0] = x; while (i < n) { a[i + 1] = 2 a[i]; i += 1 }; y = a[n], length(a)
+  ProgramDesc program =
+      program_of({constant("i", {1}, 0, lod::DataType::INT64),
+                  op("write_to_array", {{"X", {"x"}}, {"I", {"i"}}}, {{"Out", {"a"}}}),
+                  op("less_than", {{"X", {"i"}}, {"Y", {"n"}}}, {{"Out", {"more"}}}),
+                  op("while", {{"X", {"i", "n", "a"}}, {"Condition", {"more"}}}, {{"Out", {"a"}}}, {block_attr(1)}),
+                  op("read_from_array", {{"X", {"a"}}, {"I", {"n"}}}, {{"Out", {"y"}}}),
+                  op("lod_array_length", {{"X", {"a"}}}, {{"Out", {"length"}}})});
+  retype(program, lod::VarType::LOD_TENSOR_ARRAY, {"a"});
+  add_block(program,
+            {op("read_from_array", {{"X", {"a"}}, {"I", {"i"}}}, {{"Out", {"before"}}}),
+             op("scale", {{"X", {"before"}}}, {{"Out", {"after"}}}, {attr("scale", 2.0f)}),
+             op("increment", {{"X", {"i"}}}, {{"Out", {"i"}}}),
+             op("write_to_array", {{"X", {"after"}}, {"I", {"i"}}}, {{"Out", {"a"}}}),
+             op("less_than", {{"X", {"i"}}, {"Y", {"n"}}}, {{"Out", {"more"}}})},
+            {"before", "after"});
+  Scope scope;
+  lod::PreparedProgram prepared(lod::CpuExecutor(1), program, scope, {"y", "length"});
+  const AnyLoDTensor x = ragged<float>({1, 0, 1}, {}, {1, -1});
+  for (const std::int64_t n : {3, 0, 4}) {
+    const lod::Feed feed = {{"x", x}, {"n", AnyLoDTensor(plain<std::int64_t>({1}, {n}))}};
+    prepared.run(feed);
+    const std::int64_t allocations = lod_test::allocations;
+    const auto& out = prepared.run(feed);
+    if (lod_test::counts_allocations) CHECK(lod_test::allocations == allocations);
+    const auto factor = static_cast<float>(std::int64_t{1} << n);
+    CHECK(numbers<float>(out[0]) == Floats{factor, -factor});
+    CHECK(out[0].lod() == x.lod());
+    CHECK(numbers<std::int64_t>(out[1]) == Ids{n + 1});
+  }
+  for (const std::int64_t beyond : {std::int64_t{-1}, std::int64_t{1} << 40}) {
+    program.blocks[0].ops[1].inputs[1].arguments = {"n"};
+    CHECK_THROWS_AS(lod::run(program, scope, {.feed = {{"x", x}, {"n", plain<std::int64_t>({1}, {beyond})}}}),
+                    lod::OutOfRange);
+  }
+}
+
+TEST_CASE("lod_tensor_to_array: a recurrent network over sequences, longest first, and its way back") {
+  // The state of a sequence is the sum of its rows so far: y are the states of all steps.
+  ProgramDesc program = program_of(
+      {op("lod_rank_table", {{"X", {"x"}}}, {{"Out", {"table"}}}),
+       op("max_sequence_len", {{"RankTable", {"table"}}}, {{"Out", {"longest"}}}),
+       op("lod_tensor_to_array", {{"X", {"x"}}, {"RankTable", {"table"}}}, {{"Out", {"steps"}}}),
+       op("reorder_lod_tensor_by_rank", {{"X", {"first"}}, {"RankTable", {"table"}}}, {{"Out", {"ordered"}}}),
+       constant("i", {1}, 0, lod::DataType::INT64),
+       op("write_to_array", {{"X", {"ordered"}}, {"I", {"i"}}}, {{"Out", {"states"}}}),
+       op("less_than", {{"X", {"i"}}, {"Y", {"longest"}}}, {{"Out", {"more"}}}),
+       op("while", {{"X", {"i", "steps", "table", "states", "longest"}}, {"Condition", {"more"}}},
+          {{"Out", {"results"}}}, {block_attr(1)}),
+       op("array_to_lod_tensor", {{"X", {"results"}}, {"RankTable", {"table"}}}, {{"Out", {"y"}}})});
+  retype(program, lod::VarType::LOD_TENSOR_ARRAY, {"steps", "states", "results"});
+  retype(program, lod::VarType::LOD_RANK_TABLE, {"table"});
+  for (auto& one : program.blocks[0].vars) {
+    if (one.name == "y") one = lod::VarDesc::lod_tensor("y", {lod::DataType::FP32, {-1, 1}}, 1);
+  }
+  add_block(program,
+            {op("read_from_array", {{"X", {"steps"}}, {"I", {"i"}}}, {{"Out", {"step"}}}),
+             op("read_from_array", {{"X", {"states"}}, {"I", {"i"}}}, {{"Out", {"state"}}}),
+             op("shrink_rnn_memory", {{"X", {"state"}}, {"RankTable", {"table"}}, {"I", {"i"}}}, {{"Out", {"active"}}}),
+             op("elementwise_add", {{"X", {"step"}}, {"Y", {"active"}}}, {{"Out", {"next"}}}),
+             op("write_to_array", {{"X", {"next"}}, {"I", {"i"}}}, {{"Out", {"results"}}}),
+             op("increment", {{"X", {"i"}}}, {{"Out", {"i"}}}),
+             op("write_to_array", {{"X", {"next"}}, {"I", {"i"}}}, {{"Out", {"states"}}}),
+             op("less_than", {{"X", {"i"}}, {"Y", {"longest"}}}, {{"Out", {"more"}}})},
+            {"step", "state", "active", "next"});
+  Scope scope;
+  lod::PreparedProgram prepared(lod::CpuExecutor(1), program, scope, {"y"});
+  const auto run = [&](const std::vector<std::int64_t>& lengths, const Floats& x, const Floats& first) {
+    const auto sequences = static_cast<std::int64_t>(lengths.size());
+    return prepared.run({{"x", ragged<float>(lengths, {1}, x)}, {"first", plain<float>({sequences, 1}, first)}})[0];
+  };
+  const AnyLoDTensor y = run({2, 0, 3, 1}, {1, 2, 3, 4, 5, 6}, {10, 20, 30, 40});
+  CHECK(numbers<float>(y) == Floats{11, 13, 33, 37, 42, 46});
+  CHECK(y.lod() == lod::LoD::from_lengths({{2, 0, 3, 1}}));
+  CHECK(numbers<float>(run({1, 1}, {1, 2}, {10, 20})) == Floats{11, 22});
+  CHECK(run({0, 0}, {}, {10, 20}).lod() == lod::LoD::from_lengths({{0, 0}}));
+  CHECK(run({}, {}, {}).shape() == lod::Shape{0, 1});
+  const lod::Feed feed = {{"x", AnyLoDTensor(ragged<float>({1, 3, 2}, {1}, {1, 2, 3, 4, 5, 6}))},
+                          {"first", AnyLoDTensor(plain<float>({3, 1}, {0, 0, 0}))}};
+  prepared.run(feed);
+  const std::int64_t allocations = lod_test::allocations;
+  const auto& out = prepared.run(feed);
+  if (lod_test::counts_allocations) CHECK(lod_test::allocations == allocations);
+  CHECK(numbers<float>(out[0]) == Floats{1, 2, 5, 9, 5, 11});
+}
+
+TEST_CASE("gradients of arrays' operators") {
+  const auto table_and = [](const lod::OpDesc& last, const std::string& fetched, lod::Feed feed) {
+    ProgramDesc program = program_of({op("lod_rank_table", {{"X", {"x"}}}, {{"Out", {"table"}}}), last});
+    retype(program, lod::VarType::LOD_RANK_TABLE, {"table"});
+    feed.emplace("x", ragged<float>({1, 3, 2}, {}, {1, 2, 3, 4, 5, 6}));
+    Scope scope;
+    return lod::run(program, scope, {.feed = std::move(feed), .fetch = {fetched}})[0];
+  };
+  const auto z = ragged<float>({1, 2, 1}, {}, {1, 2, 3, 4});
+  const auto reordered = table_and(
+      op("reorder_lod_tensor_by_rank", {{"X", {"z"}}, {"RankTable", {"table"}}}, {{"Out", {"y"}}}), "y", {{"z", z}});
+  CHECK(numbers<float>(reordered) == Floats{2, 3, 4, 1});
+  const auto back =
+      table_and(op("reorder_lod_tensor_by_rank_grad", {{"X", {"z"}}, {"RankTable", {"table"}}}, {{"Out", {"y"}}}), "y",
+                {{"z", reordered}});
+  CHECK(numbers<float>(back) == numbers<float>(z));
+  CHECK(back.lod() == z.lod());
+  const auto dx =
+      lod_test::apply("shrink_rnn_memory_grad",
+                      {{"X", {plain<double>({3}, {1, 2, 3})}}, {"Out@GRAD", {plain<double>({1}, {7})}}}, {"X@GRAD"})[0];
+  CHECK(numbers<double>(dx) == std::vector<double>{7, 0, 0});
+  // The gradient of write_to_array, for an element that has none.
+  ProgramDesc program =
+      program_of({op("read_from_array", {{"X", {"da"}}, {"I", {"i"}}, {"X_W", {"x"}}}, {{"Out", {"dx"}}})});
+  retype(program, lod::VarType::LOD_TENSOR_ARRAY, {"da"});
+  Scope scope;
+  CHECK(numbers<float>(
+            lod::run(program, scope, {.feed = {{"x", z}, {"i", plain<std::int64_t>({1}, {2})}}, .fetch = {"dx"}})[0]) ==
+        Floats{0, 0, 0, 0});
+}
+
+TEST_CASE("split_lod_tensor and merge_lod_tensor: two branches, of which one may have nothing") {
+  const auto x = ragged<float>({2, 0, 1}, {1}, {1, 2, 3});
+  for (const std::vector<bool>& chosen : {std::vector<bool>{true, false, false}, {false, false, false}}) {
+    lod::LoDTensor<bool> mask({3, 1});
+    std::copy(chosen.begin(), chosen.end(), mask.values().begin());
+    const AnyLoDTensor given = mask;
+    const auto parts = lod_test::apply("split_lod_tensor", {{"X", {x}}, {"Mask", {given}}}, {"OutTrue", "OutFalse"});
+    CHECK(numbers<float>(parts[0]) == (chosen[0] ? Floats{1, 2} : Floats{}));
+    CHECK(numbers<float>(parts[1]) == (chosen[0] ? Floats{3} : Floats{1, 2, 3}));
+    const auto idle = chosen[0] ? parts[0] : AnyLoDTensor(plain<double>({0}, {}));  // where nothing ran
+    const auto y = lod_test::apply(
+        "merge_lod_tensor", {{"X", {x}}, {"Mask", {given}}, {"InTrue", {idle}}, {"InFalse", {parts[1]}}}, {"Out"})[0];
+    CHECK(numbers<float>(y) == Floats{1, 2, 3});
+    CHECK(y.lod() == x.lod());
+  }
+}
+
+TEST_CASE("beam_search: keeps the best candidates of each source") {
+  using lod::LoD;
+  using lod::LoDTensor;
+  const auto of = [](const std::vector<std::int64_t>& sources, const lod::Shape& row_shape, const Floats& values) {
+    const std::vector<std::int64_t> ones(values.size() / static_cast<std::size_t>(row_shape.elements()), 1);
+    return LoDTensor<float>::from_values(LoD::from_lengths({sources, ones}), row_shape, values);
+  };
+  const auto scores = of({2, 2}, {3}, {.5f, .3f, .2f, .6f, .3f, .1f, .9f, .5f, .1f, .7f, .5f, .1f});
+  const auto ids = plain<std::int64_t>({4, 3}, {4, 2, 5, 2, 1, 3, 3, 5, 2, 8, 2, 1});
+  const auto pre_scores = plain<float>({4, 1}, {.1f, .2f, .3f, .4f});
+  const auto search = [&](const Ids& pre_ids, lod::BeamSearchOptions options) {
+    options.ids = ids.view();
+    return lod::beam_search(plain<std::int64_t>({4, 1}, pre_ids), pre_scores, scores, options);
+  };
+  auto y = search({1, 2, 3, 4}, {.beam_size = 2});
+  CHECK(numbers<std::int64_t>(y.ids) == Ids{4, 2, 3, 8});
+  CHECK(numbers<float>(y.scores) == Floats{.5f, .6f, .9f, .7f});
+  CHECK(numbers<int>(y.parents) == std::vector<int>{0, 1, 2, 3});
+  CHECK(y.ids.lod() == LoD::from_lengths({{2, 2}, {1, 1, 1, 1}}));
+  // A sentence that has ended stays as it is; a source whose sentences have all ended is done.
+  y = search({0, 2, 0, 0}, {.beam_size = 4});
+  CHECK(numbers<std::int64_t>(y.ids) == Ids{0, 2, 1, 3});
+  CHECK(numbers<float>(y.scores) == Floats{.1f, .6f, .3f, .1f});
+  CHECK(y.ids.lod() == LoD::from_lengths({{2, 2}, {1, 3, 0, 0}}));
+  y = search({0, 0, 0, 0}, {.beam_size = 3});
+  CHECK(y.ids.shape() == lod::Shape{0, 1});
+  CHECK(y.scores.lod() == LoD::from_lengths({{2, 2}, {0, 0, 0, 0}}));
+  // Probabilities of one step; ties; fewer candidates than the beam holds; no sources.
+  const auto tied = of({2}, {2}, {1, 1, 1, 1});
+  const auto two = plain<std::int64_t>({2, 1}, {7, 7});
+  y = lod::beam_search(two, plain<float>({2, 1}, {0, 0}), tied, {.beam_size = 3, .is_accumulated = false});
+  CHECK(numbers<std::int64_t>(y.ids) == Ids{0, 0, 1});
+  CHECK(numbers<int>(y.parents) == std::vector<int>{0, 1, 1});
+  CHECK(numbers<float>(y.scores) == Floats{0, 0, 0});
+  CHECK(lod::beam_search(two, plain<float>({2, 1}, {0, 0}), tied, {.beam_size = 9}).ids.rows() == 4);
+  CHECK(lod::beam_search(plain<std::int64_t>({0, 1}, {}), plain<float>({0, 1}, {}), of({}, {2}, {})).ids.levels() == 2);
+  CHECK_THROWS_AS(lod::beam_search(two, pre_scores, tied), ShapeMismatch);
+  CHECK_THROWS_AS(lod::beam_search(two, plain<float>({2, 1}, {0, 0}), tied, {.beam_size = 0}), lod::OutOfRange);
+}
+
+TEST_CASE("beam_search_decode: follows the candidates back, and puts the best sentence first") {
+  const auto step = [](const std::vector<std::vector<std::int64_t>>& lengths, const Ids& values) {
+    return lod::LoDTensor<std::int64_t>::from_values(lod::LoD::from_lengths(lengths), {1}, values);
+  };
+  const auto scores_of = [](const lod::LoDTensor<std::int64_t>& ids, const std::vector<double>& values) {
+    return lod::LoDTensor<double>::from_values(ids.lod(), {1}, values);
+  };
+  // The second source is done after the second step, where its only sentence ended.
+  const std::vector<lod::LoDTensor<std::int64_t>> ids = {
+      step({{1, 1}, {2, 1}}, {5, 6, 7}), step({{2, 1}, {1, 1, 1}}, {0, 8, 0}), step({{2, 1}, {1, 1, 0}}, {0, 0})};
+  const std::vector<lod::LoDTensor<double>> scores = {scores_of(ids[0], {-1, -2, -3}),
+                                                      scores_of(ids[1], {-4, -2.5, -3.5}), scores_of(ids[2], {-4, -3})};
+  const auto y = lod::beam_search_decode(ids, scores);
+  CHECK(numbers<std::int64_t>(y.ids) == Ids{6, 8, 0, 5, 0, 7, 0});
+  CHECK(numbers<double>(y.scores) == std::vector<double>{-2, -2.5, -3, -1, -4, -3, -3.5});
+  CHECK(y.ids.lod() == lod::LoD::from_lengths({{2, 1}, {3, 2, 2}}));
+  CHECK_THROWS_AS(lod::beam_search_decode(ids, std::vector<lod::LoDTensor<double>>{}), ShapeMismatch);
+  CHECK_THROWS_AS(lod::beam_search_decode({ids[0], ids[0]}, std::vector{scores[0], scores[0]}), ShapeMismatch);
 }

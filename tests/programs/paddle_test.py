@@ -124,7 +124,7 @@ def append_gradients(block, op, ins, by):
 
 
 def build(folder, type, inputs, outputs, attrs, hidden, by):
-    """Runs a case by PaddlePaddle and writes it. Returns the results."""
+    """Runs a case by PaddlePaddle and writes it. Returns the results, and the names of their variables."""
     main = paddle.static.Program()
     feed = {}
     with paddle.static.program_guard(main, paddle.static.Program()):
@@ -173,7 +173,8 @@ def build(folder, type, inputs, outputs, attrs, hidden, by):
         file.write(main.desc.serialize_to_string())
     for name, value in feed.items():
         write_tensor(os.path.join(folder, "feed", name), value.array, value.lengths)
-    return [(np.array(result), result.recursive_sequence_lengths()) for result in results]
+    arrays = [(np.array(result), result.recursive_sequence_lengths()) for result in results]
+    return arrays, [var.name for var in fetches]
 
 
 def compare(found, expected, tolerance, levels):
@@ -191,15 +192,31 @@ def compare(found, expected, tolerance, levels):
     return "" if (array == other).all() else f"{array.tolist()}, expected {other.tolist()}"
 
 
+def described(folder, name):
+    """What infer_shapes says of a variable: its dimensions, type and levels."""
+    with open(os.path.join(folder, "inferred"), "rb") as file:
+        var = paddle.static.Program.parse_from_string(file.read()).global_block().var(name)
+    return list(var.shape), str(np.dtype(paddle.base.data_feeder.convert_dtype(var.dtype))), var.lod_level
+
+
+def compare_described(desc, found):
+    """The same for a description and a result of this library."""
+    (dims, type, levels), (array, lengths) = desc, found
+    fits = len(dims or [1]) == array.ndim and all(a in (-1, b) for a, b in zip(dims or [1], array.shape))
+    if fits and type == str(array.dtype) and levels == len(lengths):
+        return ""
+    return f"described as {type}{dims}, {levels} levels; it is {array.dtype}{array.shape}, {len(lengths)} levels"
+
+
 def main(program, words):
     chosen = [one for one in cases if not words or any(word in one[0] for word in words)]
     failures = 0
     with tempfile.TemporaryDirectory() as root:
-        expected, folders = {}, []
+        expected, names, folders = {}, {}, []
         for number, (name, type, inputs, outputs, attrs, _, hidden, _, by) in enumerate(chosen):
             folder = os.path.join(root, str(number))
             try:
-                expected[number] = build(folder, type, inputs, outputs, attrs, hidden, by)
+                expected[number], names[number] = build(folder, type, inputs, outputs, attrs, hidden, by)
                 folders.append(folder)
             except Exception as error:  # noqa: BLE001
                 failures += 1
@@ -215,7 +232,9 @@ def main(program, words):
             except FileNotFoundError:
                 pass
             for k, result in enumerate(results):
-                difference = compare(read_tensor(os.path.join(folder, f"fetch{k}")), result, tolerance, levels)
+                found = read_tensor(os.path.join(folder, f"fetch{k}"))
+                difference = compare(found, result, tolerance, levels)
+                difference = difference or compare_described(described(folder, names[number][k]), found)
                 if difference:
                     failures += 1
                     print(f"{name}: result {k}: {difference}")

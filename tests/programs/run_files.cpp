@@ -1,20 +1,44 @@
 // SPDX-License-Identifier: Apache-2.0
 // Runs programs for paddle_test.py: for each folder that it is given, the program `__model__` on the tensors in feed/
-// and the parameters in parameters/; writes what is fetched to fetch0, fetch1, ..., or the text of an error to `error`.
+// and the parameters in parameters/; writes what is fetched to fetch0, fetch1, ..., or the text of an error to `error`,
+// and before that to `inferred` the program as infer_shapes describes it, from its parameters and feeds alone.
 #include <lod/io/paddle.hpp>
 #include <lod/run.hpp>
 
+#include <algorithm>
 #include <cstddef>
 #include <exception>
 #include <filesystem>
 #include <fstream>
 #include <string>
 
+namespace {
+
+lod::ProgramDesc inferred(lod::ProgramDesc program) {
+  for (lod::BlockDesc& block : program.blocks) {
+    for (const lod::OpDesc& op : block.ops) {
+      if (op.type == "feed") continue;
+      for (const auto& output : op.outputs) {
+        for (lod::VarDesc& var : block.vars) {
+          const bool is_written =
+              std::find(output.arguments.begin(), output.arguments.end(), var.name) != output.arguments.end();
+          if (is_written && !var.persistable) var.type.lod_tensor.reset();
+        }
+      }
+    }
+  }
+  lod::infer_shapes(program);
+  return program;
+}
+
+}  // namespace
+
 int main(int count, char** folders) {
   for (int i = 1; i < count; ++i) {
     const std::filesystem::path folder = folders[i];
     try {
       const lod::ProgramDesc program = lod::paddle::load_program((folder / "__model__").string());
+      lod::paddle::save_program((folder / "inferred").string(), inferred(program));
       lod::Scope scope;
       lod::Feed feed;
       for (const auto& file : std::filesystem::directory_iterator(folder / "parameters")) {

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// What is worked out of programs before they run: the shapes of their variables. That each operator gives what its rule
-// says is checked where operators are tested (one_operator.hpp).
+// What is worked out of programs before they run: the shapes of their variables, and what some of them need. That each
+// operator gives what its rule says is checked where operators are tested (one_operator.hpp).
 #include "programs/one_operator.hpp"
 
 #include <doctest/doctest.h>
@@ -16,6 +16,7 @@ using lod::infer_shapes;
 using lod::InvalidProgram;
 using lod::LoDTensorDesc;
 using lod::ProgramDesc;
+using lod::prune;
 using lod::VarDesc;
 using lod::VarType;
 using lod_test::attr;
@@ -209,7 +210,7 @@ TEST_CASE("infer_shapes takes the rules of the user's operators") {
 TEST_CASE("infer_shapes has a rule for each operator of the library") {
   for (const auto& one : lod::operators_of_programs::all<lod::CpuExecutor>()) {
     INFO(one.type);
-    CHECK((one.type.ends_with("_grad") || lod::operators_of_programs::inference_of(one.type)));
+    CHECK((one.type.find("_grad") != one.type.npos || lod::operators_of_programs::inference_of(one.type)));
   }
 }
 
@@ -226,4 +227,78 @@ TEST_CASE("infer_shapes of images") {
   CHECK(known(program, "small") == "FP32 {-1, 6, 5, 8}");
   program.blocks[0].ops[1].attrs[0] = attr("ksize", Dims{11, 2});
   CHECK(refusal(program) == "block 0, operator 1 'pool2d' (X: 'found'; Out: 'small'): a window of 11 on a side of 10");
+}
+
+namespace {
+
+std::string types(const lod::BlockDesc& block) {
+  std::string all;
+  for (const auto& one : block.ops) all += one.type + " ";
+  return all;
+}
+std::string names(const lod::BlockDesc& block) {
+  std::string all;
+  for (const auto& one : block.vars) all += one.name + " ";
+  return all;
+}
+
+}  // namespace
+
+TEST_CASE("prune keeps what targets need, and numbers what enters and leaves anew") {
+  ProgramDesc program = classifier();
+  auto& ops = program.blocks[0].ops;
+  for (const auto& [name, column] : {std::pair("label", 0), std::pair("words", 1)}) {
+    ops.insert(ops.begin(), op("feed", {{"X", {"feed"}}}, {{"Out", {name}}}, {attr("col", column)}));
+  }
+  for (const auto& [name, column] : {std::pair("loss", 0), std::pair("classes", 1), std::pair("pooled", 2)}) {
+    ops.push_back(op("fetch", {{"X", {name}}}, {{"Out", {"fetch"}}}, {attr("col", column)}));
+  }
+  ops.push_back(op("sgd", {{"Param", {"w"}}, {"Grad", {"w@GRAD"}}}, {{"ParamOut", {"w"}}}));
+  const ProgramDesc part = prune(program, {"classes", "pooled"});
+  const lod::BlockDesc& block = part.block(0);
+  CHECK(types(block) == "feed lookup_table sequence_conv sequence_pool mul softmax fetch fetch ");
+  CHECK(names(block) == "table filter w words rows windows pooled index scores classes ");
+  CHECK(block.ops[0].output("Out")[0] == "words");
+  CHECK(block.ops[0].attr<std::int32_t>("col") == 0);
+  CHECK(block.ops[6].attr<std::int32_t>("col") == 0);
+  CHECK(block.ops[7].attr<std::int32_t>("col") == 1);
+  CHECK(prune(part, {"classes", "pooled"}) == part);
+  CHECK(types(prune(program, {"w"}).block(0)) == "sgd ");
+  CHECK(types(prune(program, {"words"}).block(0)) == "feed ");
+  CHECK(names(prune(program, {"filter"}).block(0)) == "filter ");
+  CHECK_THROWS_WITH_AS(prune(program, {"classes", "nothing"}),
+                       "prune: target 'nothing', expected a variable of block 0, or one that is written there",
+                       InvalidProgram);
+}
+
+TEST_CASE("prune keeps values that are written over only if they are read, and all that makes an array grow") {
+  const auto scale = [](const char* x, const char* y) { return op("scale", {{"X", {x}}}, {{"Out", {y}}}); };
+  ProgramDesc program = program_of({scale("a", "x"), scale("b", "x"), scale("x", "x"), scale("x", "y"), scale("c", "y"),
+                                    op("write_to_array", {{"X", {"y"}}, {"I", {"i"}}}, {{"Out", {"array"}}}),
+                                    op("write_to_array", {{"X", {"b"}}, {"I", {"i"}}}, {{"Out", {"array"}}})});
+  for (VarDesc& var : program.blocks[0].vars) {
+    if (var.name == "array") var.type = {.type = VarType::LOD_TENSOR_ARRAY};
+  }
+  CHECK(names(prune(program, {"y"}).block(0)) == "y c ");
+  CHECK(names(prune(program, {"x"}).block(0)) == "x b ");
+  CHECK(types(prune(program, {"array"}).block(0)) == "scale write_to_array write_to_array ");
+}
+
+TEST_CASE("prune keeps the blocks of loops, with what they use, and what may be there if they never run") {
+  ProgramDesc program = loop();
+  program.blocks[1].vars.push_back(lod_test::tensor_var("unused"));
+  lod::BlockDesc& other = program.blocks.emplace_back(program.blocks[1]);
+  other.idx = 2;
+  auto& ops = program.blocks[0].ops;
+  ops.insert(ops.begin() + 1, ops[1]);  // of two loops, the second owns block 2
+  ops[2].attrs[0].block_idx = 2;
+  ops[2].outputs[0].arguments = {"other array"};
+  program.blocks[2].ops[1].outputs[0].arguments = {"other array"};
+  CHECK(prune(program, {"last"}).blocks.size() == 2);
+  const ProgramDesc part = prune(program, {"other array"});
+  CHECK(types(part.block(0)) == "fill_constant while ");
+  CHECK(types(part.block(1)) == "scale write_to_array ");
+  CHECK(names(part.block(1)) == "double ");
+  CHECK(part.block(1).ops[1].output("Out")[0] == "other array");
+  CHECK(part.block(0).ops[1].attr<std::int32_t>("sub_block") == 1);
 }

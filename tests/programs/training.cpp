@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Gradients of operators, against differences. paddle_training_test.py compares training with PaddlePaddle itself.
 #include "programs/one_operator.hpp"
+#include "support/count_allocations.hpp"
 
 #include <doctest/doctest.h>
 
@@ -8,6 +9,7 @@
 #include <cmath>
 #include <cstddef>
 #include <cstdint>
+#include <iterator>
 #include <random>
 #include <string>
 #include <utility>
@@ -15,6 +17,7 @@
 
 using lod::AnyLoDTensor;
 using lod::Shape;
+using lod_test::apply;
 using lod_test::Arguments;
 using lod_test::attr;
 using lod_test::Attrs;
@@ -33,7 +36,7 @@ struct DenseSample {
   std::vector<std::pair<std::string, std::vector<Shape>>> inputs;
   std::string output = "Out";
   Attrs attrs = {};
-  std::vector<std::string> hidden = {};  ///< further outputs
+  std::vector<std::string> hidden = {};  ///< further outputs; `MeanOut=Mean` if the variable is another's
   bool positive = false;
   std::vector<std::pair<std::string, AnyLoDTensor>> constants = {};  ///< inputs without a gradient
 };
@@ -75,7 +78,10 @@ Trial trial_of(const DenseSample& sample, std::mt19937& random) {
     inputs.emplace_back(parameter, std::vector<std::string>{parameter});
     trial.feed.emplace(parameter, value);
   }
-  for (const std::string& parameter : sample.hidden) outputs.push_back({parameter, {parameter}});
+  for (const std::string& one : sample.hidden) {
+    const std::size_t equals = one.find('=');
+    outputs.push_back({one.substr(0, equals), {equals == one.npos ? one : one.substr(equals + 1)}});
+  }
   trial.forward = op(sample.type, inputs, outputs, sample.attrs);
   return trial;
 }
@@ -206,6 +212,75 @@ TEST_CASE("operators on dense tensors: gradients are those of differences") {
   check_gradient({.type = "gather",
                   .inputs = {{"X", {Shape{4, 2}}}},
                   .constants = {{"Index", plain<std::int64_t>({3}, {2, 0, 2})}}});
+}
+
+TEST_CASE("layer_norm, batch_norm: gradients are those of differences") {
+  const auto inputs = [](const Shape& x, const Shape& each) {
+    return std::vector<std::pair<std::string, std::vector<Shape>>>{{"X", {x}}, {"Scale", {each}}, {"Bias", {each}}};
+  };
+  check_gradient({"layer_norm", inputs({3, 2, 2}, {4}), "Y", {}, {"Mean", "Variance"}});
+  check_gradient({"layer_norm", {{"X", {Shape{3, 2, 2}}}}, "Y", {attr("begin_norm_axis", 2)}, {"Mean", "Variance"}});
+  const auto mean = plain<double>({2}, {0.5, -1}), variance = plain<double>({2}, {2, 0.5});
+  for (const bool is_global : {false, true}) {
+    for (const bool is_last : {false, true}) {
+      check_gradient(
+          {.type = "batch_norm",
+           .inputs = inputs(is_last ? Shape{3, 2, 2} : Shape{3, 2, 3}, {2}),
+           .output = "Y",
+           .attrs = {attr("use_global_stats", is_global), attr("data_layout", std::string(is_last ? "NHWC" : "NCHW"))},
+           .hidden = {"SavedMean", "SavedVariance", "MeanOut=Mean", "VarianceOut=Variance"},
+           .constants = {{"Mean", mean}, {"Variance", variance}}});
+    }
+  }
+}
+
+TEST_CASE("dropout: in training a mask says what stays, and the gradient goes there") {
+  const auto x = plain<float>({2000}, lod_test::Floats(2000, 3));
+  for (const bool upscales : {false, true}) {
+    const Attrs attrs = {
+        attr("dropout_prob", 0.25F), attr("seed", 5),
+        attr("dropout_implementation", std::string(upscales ? "upscale_in_train" : "downgrade_in_infer"))};
+    const auto results = apply("dropout", {{"X", {x}}}, {"Out", "Mask"}, attrs);
+    const auto out = numbers<float>(results[0]);
+    const auto mask = numbers<std::uint8_t>(results[1]);
+    const auto count = std::count(mask.begin(), mask.end(), 1);
+    CHECK((count > 1400 && count < 1600));
+    const auto back =
+        numbers<float>(apply("dropout_grad", {{"Mask", {results[1]}}, {"Out@GRAD", {x}}}, {"X@GRAD"}, attrs)[0]);
+    CHECK(out == back);
+    for (std::size_t i = 0; i < out.size(); ++i) CHECK(out[i] == (mask[i] ? upscales ? 4 : 3 : 0));
+    CHECK(numbers<float>(apply("dropout", {{"X", {x}}}, {"Out", "-Mask"}, attrs)[0]) == out);
+  }
+}
+
+TEST_CASE(
+    "uniform_random, gaussian_random, truncated_gaussian_random: seeds decide, and the distributions are theirs") {
+  const auto draw = [](const char* type, Attrs attrs) {
+    attrs.push_back(attr("shape", std::vector<std::int64_t>{50, 200}));
+    return numbers<float>(apply(type, {}, {"Out"}, std::move(attrs))[0]);
+  };
+  const auto moments = [](const lod_test::Floats& values) {
+    double mean = 0, square = 0;
+    for (const float v : values) {
+      mean += static_cast<double>(v) / static_cast<double>(values.size());
+      square += static_cast<double>(v) * static_cast<double>(v) / static_cast<double>(values.size());
+    }
+    return std::pair(mean, std::sqrt(square - mean * mean));
+  };
+  const auto uniform = draw("uniform_random", {attr("min", 1.0F), attr("max", 3.0F), attr("seed", 1)});
+  CHECK((*std::min_element(uniform.begin(), uniform.end()) >= 1 &&
+         *std::max_element(uniform.begin(), uniform.end()) < 3));
+  CHECK(moments(uniform).first == doctest::Approx(2).epsilon(0.02));
+  CHECK(moments(uniform).second == doctest::Approx(2 / std::sqrt(12)).epsilon(0.02));
+  CHECK(draw("uniform_random", {attr("min", 1.0F), attr("max", 3.0F), attr("seed", 1)}) == uniform);
+  CHECK(draw("uniform_random", {attr("min", 1.0F), attr("max", 3.0F), attr("seed", 2)}) != uniform);
+  const auto normal = draw("gaussian_random", {attr("mean", 5.0F), attr("std", 2.0F)});
+  CHECK(moments(normal).first == doctest::Approx(5).epsilon(0.02));
+  CHECK(moments(normal).second == doctest::Approx(2).epsilon(0.02));
+  const auto truncated = draw("truncated_gaussian_random", {attr("mean", 5.0F), attr("std", 2.0F)});
+  CHECK((*std::min_element(truncated.begin(), truncated.end()) >= 1 &&
+         *std::max_element(truncated.begin(), truncated.end()) <= 9));
+  CHECK(moments(truncated).second == doctest::Approx(2 * 0.87963).epsilon(0.03));
 }
 
 TEST_CASE("losses: gradients are those of differences") {
@@ -339,4 +414,71 @@ TEST_CASE("append_backward: gradients of outputs that nothing uses are zeros") {
   lod::Scope scope;
   scope.var("w").get<AnyLoDTensor>() = plain<double>({1, 4}, {1, 2, 3, 4});
   CHECK(numbers<double>(lod::run(program, scope, {.fetch = {"w@GRAD"}})[0]) == Doubles{0, 0, 0.5, 0.5});
+}
+
+namespace {
+
+/// A regression: loss = mean((x w + b - y)^2), where rows of a table are added to x if it is `sparse`.
+lod::ProgramDesc regression(bool sparse) {
+  std::vector<lod::OpDesc> ops = {op("mul", {{"X", {sparse ? "s" : "x"}}, {"Y", {"w"}}}, {{"Out", {"h"}}}),
+                                  op("elementwise_add", {{"X", {"h"}}, {"Y", {"b"}}}, {{"Out", {"z"}}}),
+                                  op("elementwise_sub", {{"X", {"z"}}, {"Y", {"y"}}}, {{"Out", {"d"}}}),
+                                  op("square", {{"X", {"d"}}}, {{"Out", {"q"}}}),
+                                  op("mean", {{"X", {"q"}}}, {{"Out", {"loss"}}})};
+  if (sparse) {
+    const lod::OpDesc rows[] = {
+        op("lookup_table_v2", {{"W", {"table"}}, {"Ids", {"ids"}}}, {{"Out", {"r"}}}, {attr("is_sparse", true)}),
+        op("elementwise_add", {{"X", {"x"}}, {"Y", {"r"}}}, {{"Out", {"s"}}})};
+    ops.insert(ops.begin(), std::begin(rows), std::end(rows));
+  }
+  lod::ProgramDesc program = program_of(ops, {"b", "table", "w"});
+  for (lod::VarDesc& var : program.blocks[0].vars) {
+    const bool is_parameter = var.persistable;
+    if (var.name == "w") var = lod::VarDesc::lod_tensor("w", {lod::DataType::FP32, {3, 2}});
+    if (var.name == "b") var = lod::VarDesc::lod_tensor("b", {lod::DataType::FP32, {2}});
+    if (var.name == "table") var = lod::VarDesc::lod_tensor("table", {lod::DataType::FP32, {6, 3}});
+    if (var.name == "loss") var = lod::VarDesc::lod_tensor("loss", {lod::DataType::FP32, {1}});
+    if (is_parameter) var.persistable = var.is_parameter = true;
+  }
+  return program;
+}
+
+void train(const lod::Optimizer& optimizer, const lod::MinimizeOptions& options, bool sparse) {
+  lod::ProgramDesc program = regression(sparse), startup;
+  CHECK(lod::minimize(program, startup, "loss", optimizer, options).size() == (sparse ? 3 : 2));
+  lod::Scope scope;
+  scope.var("w").get<AnyLoDTensor>() = plain<float>({3, 2}, {0.5F, -1, 1, 0.25F, -0.5F, 1});
+  scope.var("b").get<AnyLoDTensor>() = plain<float>({2}, {1, -1});
+  scope.var("table").get<AnyLoDTensor>() = lod::LoDTensor<float>({6, 3});
+  lod::run(startup, scope);
+  const lod::Feed batch = {{"x", plain<float>({4, 3}, {1, 2, 3, -1, 0, 1, 2, 2, -2, 0, 1, 1})},
+                           {"y", plain<float>({4, 2}, {1, 0, 2, -1, 0, 1, -1, 1})},
+                           {"ids", plain<std::int64_t>({4}, {4, 1, 4, 0})}};
+  lod::PreparedProgram step(lod::default_executor<lod::Cpu>(), program, scope, {"loss"});
+  lod::Feed given = batch;
+  if (!sparse) given.erase("ids");
+  const float before = numbers<float>(step.run(given)[0])[0];
+  for (int i = 0; i < 3; ++i) step.run(given);
+  const std::int64_t allocations = lod_test::allocations;
+  step.run(given);
+  CHECK((lod_test::allocations == allocations || !lod_test::counts_allocations));
+  for (int i = 0; i < 15; ++i) step.run(given);
+  CHECK(numbers<float>(step.run(given)[0])[0] < 0.95F * before);
+  if (sparse) CHECK(numbers<float>(scope.var("table").get<AnyLoDTensor>())[15] == 0);  // row 5 is never looked up
+}
+
+}  // namespace
+
+TEST_CASE("minimize: a loss becomes smaller, and steps allocate nothing") {
+  for (const bool sparse : {false, true}) {
+    CAPTURE(sparse);
+    train(lod::SGD{.learning_rate = 0.05F}, {}, sparse);
+    train(lod::Momentum{.learning_rate = 0.02F, .use_nesterov = true}, {.weight_decay = lod::L2Decay{0.01F}}, sparse);
+    train(lod::Adagrad{.learning_rate = 0.2F}, {.grad_clip = lod::ClipGradByNorm{1}}, sparse);
+    train(lod::RMSProp{.learning_rate = 0.02F, .momentum = 0.5F}, {}, sparse);
+    train(lod::RMSProp{.learning_rate = 0.02F, .centered = true}, {.grad_clip = lod::ClipGradByValue{1}}, sparse);
+    train(lod::Adam{.learning_rate = 0.1F}, {.grad_clip = lod::ClipGradByGlobalNorm{1}}, sparse);
+    train(lod::Adam{.learning_rate = 0.1F, .lazy_mode = true}, {.weight_decay = lod::L2Decay{0.001F}}, sparse);
+    train(lod::Ftrl{.learning_rate = 0.2F}, {.weight_decay = lod::L1Decay{0.001F}}, sparse);
+  }
 }

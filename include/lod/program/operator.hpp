@@ -178,20 +178,23 @@ class OperatorArguments {
 template <class T>
 class OutputTensor {
  public:
-  /// Memory that the tensor needs comes from `resource`. A `fresh` one does not use that of the variable, which is
-  /// being read.
-  LOD_TAGGED OutputTensor(Variable& variable, std::pmr::memory_resource* resource, bool fresh)
+  /// Memory that the tensor needs comes from `resource`. If the variable is being read, the tensor has that of `spare`
+  /// instead, which gets the variable's in the end; otherwise that is null.
+  LOD_TAGGED OutputTensor(Variable& variable, std::pmr::memory_resource* resource, AnyLoDTensor* spare)
       : variable_(variable.get<AnyLoDTensor>()),
+        spare_(spare),
         tensor_(resource),
-        is_taken_(!fresh && variable_.template holds<T>() && !variable_.read_only() && !variable_.shares_memory()),
+        is_taken_(kept().template holds<T>() && !kept().read_only() && !kept().shares_memory()),
         exceptions_(std::uncaught_exceptions()) {
-    if (is_taken_) tensor_ = std::move(variable_).template take<T>();
+    if (is_taken_) tensor_ = std::move(kept()).template take<T>();
   }
   OutputTensor(const OutputTensor&) = delete;
   OutputTensor& operator=(const OutputTensor&) = delete;
   /// If an exception ends the operator, the variable gets back what it had.
   LOD_TAGGED ~OutputTensor() {
-    if (is_taken_ || std::uncaught_exceptions() == exceptions_) variable_ = AnyLoDTensor(std::move(tensor_));
+    const bool has_failed = std::uncaught_exceptions() != exceptions_;
+    if (spare_ && !has_failed) *spare_ = std::move(variable_);
+    if (spare_ ? !has_failed : is_taken_ || !has_failed) variable_ = AnyLoDTensor(std::move(tensor_));
   }
 
   /// @{
@@ -201,7 +204,10 @@ class OutputTensor {
   /// @}
 
  private:
+  LOD_TAGGED AnyLoDTensor& kept() noexcept { return spare_ ? *spare_ : variable_; }
+
   AnyLoDTensor& variable_;
+  AnyLoDTensor* spare_;
   LoDTensor<T> tensor_;
   bool is_taken_;
   int exceptions_;
@@ -210,13 +216,16 @@ class OutputTensor {
 /// The same for operators that move elements, whatever their type: the bytes of an output of known structure.
 class OutputBytes {
  public:
-  /// `next`, which goes to the variable in the end: it may be the variable's own tensor.
-  LOD_TAGGED OutputBytes(AnyLoDTensor& variable, AnyLoDTensor next) noexcept
-      : variable_(variable), next_(std::move(next)), exceptions_(std::uncaught_exceptions()) {}
+  /// `next`, which goes to the variable in the end: it may be the variable's own tensor. What the variable had goes to
+  /// `spare`, unless that is null.
+  LOD_TAGGED OutputBytes(AnyLoDTensor& variable, AnyLoDTensor next, AnyLoDTensor* spare) noexcept
+      : variable_(variable), spare_(spare), next_(std::move(next)), exceptions_(std::uncaught_exceptions()) {}
   OutputBytes(const OutputBytes&) = delete;
   OutputBytes& operator=(const OutputBytes&) = delete;
   LOD_TAGGED ~OutputBytes() {
-    if (std::uncaught_exceptions() == exceptions_) variable_ = std::move(next_);
+    if (std::uncaught_exceptions() != exceptions_) return;
+    if (spare_) *spare_ = std::move(variable_);
+    variable_ = std::move(next_);
   }
   /// The first of them.
   LOD_TAGGED std::byte* data() { return next_.mutable_bytes().data(); }
@@ -229,6 +238,7 @@ class OutputBytes {
 
  private:
   AnyLoDTensor& variable_;
+  AnyLoDTensor* spare_;
   AnyLoDTensor next_;
   int exceptions_;
 };
@@ -244,6 +254,19 @@ class OperatorCall {
 
   /// What the operator runs on.
   LOD_TAGGED const E& executor() const noexcept { return *executor_; }
+  /// From now on it runs on this one, which must outlive the call.
+  LOD_TAGGED void run_on(const E& executor) noexcept { executor_ = &executor; }
+
+  /// The most innermost sequences that one of its tensors has.
+  LOD_TAGGED std::int64_t sequences() const {
+    std::int64_t most = 0;
+    for (const Variable* const variable : variables_) {
+      if (!variable || !variable->template holds<AnyLoDTensor>()) continue;
+      const LoD& lod = variable->template get<AnyLoDTensor>().lod();
+      if (lod.levels() > 0) most = std::max(most, lod.size(lod.levels() - 1));
+    }
+    return most;
+  }
 
   /// Whether an argument of a slot is there: an empty name stands for none.
   LOD_TAGGED bool has(const Slot& slot, std::size_t i = 0) const noexcept {
@@ -270,16 +293,15 @@ class OperatorCall {
   /// The tensor in an output, to be written by an operation.
   template <class T>
   LOD_TAGGED OutputTensor<T> output(const Slot& slot, std::size_t i = 0) const {
-    return OutputTensor<T>(variable(slot, i), executor_->resource(), is_read(slot, i));
+    return OutputTensor<T>(variable(slot, i), executor_->resource(), is_read(slot, i) ? &spare_ : nullptr);
   }
   /// An output of this structure, whose bytes are to be written. `rows` counts only for a LoD without levels.
   LOD_TAGGED OutputBytes output_bytes(const Slot& slot, DataType type, const LoD& lod, const Shape& row_shape,
                                       std::int64_t rows, std::size_t i = 0) const {
-    AnyLoDTensor& kept = variable(slot, i).template get<AnyLoDTensor>();
-    if (is_read(slot, i)) {
-      return OutputBytes(kept, AnyLoDTensor(type, lod, row_shape, uninitialized, rows, executor_->resource()));
-    }
-    return OutputBytes(kept, kept.resized(type, lod, row_shape, rows, executor_->resource()));
+    AnyLoDTensor& written = variable(slot, i).template get<AnyLoDTensor>();
+    AnyLoDTensor* const spare = is_read(slot, i) ? &spare_ : nullptr;
+    return OutputBytes(written, (spare ? *spare : written).resized(type, lod, row_shape, rows, executor_->resource()),
+                       spare);
   }
   /// An output as large as `like`, a tensor of this call, for operators each of whose elements depends on that element
   /// of `like` alone: where the two are one variable, they work in its memory.
@@ -287,7 +309,7 @@ class OperatorCall {
                                          std::size_t i = 0) const {
     AnyLoDTensor& kept = variable(slot, i).template get<AnyLoDTensor>();
     if (&kept == &like && kept.data_type() == type && !kept.read_only() && !kept.shares_memory()) {
-      return OutputBytes(kept, AnyLoDTensor(kept));
+      return OutputBytes(kept, AnyLoDTensor(kept), nullptr);
     }
     return output_bytes(slot, type, like.lod(), like.row_shape(), like.rows(), i);
   }
@@ -350,6 +372,8 @@ class OperatorCall {
 
   const E* executor_;
   std::vector<Variable*> variables_;
+  /// The memory of an output that is read as well: what it had in the run before last.
+  mutable AnyLoDTensor spare_;
 };
 
 /// What an operator does in each run.
@@ -368,8 +392,7 @@ struct Operator {
   /// compares: `append_backward` then takes its outputs for constants.
   std::function<DescribeGradient> gradient = {};
   /// Describes what it gives, from descriptions of what it takes, for `infer_shapes`; nothing if that is not known
-  /// before it runs. Gradients, types that end with `_grad`, need none: what they give is described as what it is the
-  /// gradient of.
+  /// before it runs. Gradients need none: what they give, `x@GRAD`, is described as `x`.
   InferShape infer = {};
 };
 

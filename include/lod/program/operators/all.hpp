@@ -6,22 +6,29 @@
 #include <lod/core/target.hpp>
 #include <lod/program/operator.hpp>
 #include <lod/program/operators/activation_gradients.hpp>
+#include <lod/program/operators/beam_search.hpp>
 #include <lod/program/operators/control.hpp>
 #include <lod/program/operators/crf.hpp>
 #include <lod/program/operators/elementwise.hpp>
 #include <lod/program/operators/elementwise_gradients.hpp>
 #include <lod/program/operators/embedding.hpp>
 #include <lod/program/operators/filling.hpp>
+#include <lod/program/operators/gradients_of_parameters.hpp>
 #include <lod/program/operators/gru.hpp>
 #include <lod/program/operators/losses.hpp>
 #include <lod/program/operators/lstm.hpp>
 #include <lod/program/operators/movement.hpp>
 #include <lod/program/operators/movement_gradients.hpp>
 #include <lod/program/operators/norms.hpp>
+#include <lod/program/operators/optimizers.hpp>
 #include <lod/program/operators/products.hpp>
+#include <lod/program/operators/random.hpp>
+#include <lod/program/operators/recurrent.hpp>
 #include <lod/program/operators/reductions.hpp>
+#include <lod/program/operators/row_sparse.hpp>
 #include <lod/program/operators/sequence.hpp>
 #include <lod/program/operators/sequence_gradients.hpp>
+#include <lod/program/operators/tensor_array.hpp>
 #include <lod/program/operators/unary.hpp>
 
 #include <algorithm>
@@ -37,17 +44,27 @@ std::span<const detail::BuiltInOperator<E>> all() {
       {"abs", activation<Abs, E>, gradient<"X, Out@GRAD -> X@GRAD">},
       {"abs_grad", activation_grad<Sign, E>},
       {"accuracy", accuracy<E>},
+      {"adagrad", optimizer<StepOfAdagrad, E>},
+      {"adam", adam_step<E>},
       {"arg_max", arg_extreme<E, true>},
       {"arg_min", arg_extreme<E, false>},
+      {"array_to_lod_tensor", array_to_lod_tensor<E>,
+       gradient<"lod_tensor_to_array: X=Out@GRAD, RankTable -> Out=X@GRAD">},
       {"assign", assign<E>, gradient<"assign: X=Out@GRAD -> Out=X@GRAD">},
       {"assign_value", assign_value<E>},
-      {"batch_norm", batch_norm<E>},
+      {"batch_norm", batch_norm<E>,
+       gradient<"X, Scale, Bias, SavedMean, SavedVariance, MeanOut, VarianceOut, ReserveSpace, Y@GRAD -> X@GRAD, "
+                "Scale@GRAD, Bias@GRAD">},
+      {"batch_norm_grad", batch_norm_grad<E>},
+      {"beam_search", beam_search<E>},
+      {"beam_search_decode", beam_search_decode<E>},
       {"brelu", activation<BoundedRelu, E>, gradient<"X, Out@GRAD -> X@GRAD">},
       {"brelu_grad", activation_grad<SlopeOfBoundedRelu, E>},
       {"cast", cast<E>, gradient_of_cast},
       {"ceil", activation<Ceil, E>, gradient<"Out@GRAD -> X@GRAD">},
       {"ceil_grad", activation_grad<NoSlope, E>},
-      {"clip", activation<Clip, E>, gradient<"X, Out@GRAD -> X@GRAD">},
+      {"clip", clip_to<E>, gradient<"X, Out@GRAD -> X@GRAD">},
+      {"clip_by_norm", clip_by_norm_to<E>},
       {"clip_grad", activation_grad<SlopeOfClip, E>},
       {"concat", concat<E>, gradient<"X, Out@GRAD -> X@GRAD">},
       {"concat_grad", concat_grad<E, false>},
@@ -61,7 +78,8 @@ std::span<const detail::BuiltInOperator<E>> all() {
       {"cross_entropy_grad", cross_entropy_grad<E>},
       {"cross_entropy_grad2", cross_entropy_grad2<E>},
       {"ctc_align", ctc_align<E>},
-      {"dropout", dropout<E>},
+      {"dropout", dropout<E>, gradient<"Mask, Out@GRAD -> X@GRAD">},
+      {"dropout_grad", dropout_grad<E>},
       {"edit_distance", edit_distance<E>},
       {"elementwise_add", elementwise<Adds, E>, gradient<"X, Y, Out@GRAD -> X@GRAD, Y@GRAD">},
       {"elementwise_add_grad", elementwise_grad<GradientOfAdd, E>},
@@ -73,7 +91,7 @@ std::span<const detail::BuiltInOperator<E>> all() {
       {"elementwise_min", elementwise<Minimum, E>, gradient<"X, Y, Out@GRAD -> X@GRAD, Y@GRAD">},
       {"elementwise_min_grad", elementwise_grad<GradientOfMinimum, E>},
       {"elementwise_mod", elementwise<Remainder, E>},
-      {"elementwise_mul", elementwise<Multiplies, E>, gradient<"X, Y, Out@GRAD -> X@GRAD, Y@GRAD">},
+      {"elementwise_mul", elementwise_mul<E>, gradient<"X, Y, Out@GRAD -> X@GRAD, Y@GRAD">},
       {"elementwise_mul_grad", elementwise_grad<GradientOfMultiply, E>},
       {"elementwise_pow", elementwise<Power, E>, gradient<"X, Y, Out@GRAD -> X@GRAD, Y@GRAD">},
       {"elementwise_pow_grad", elementwise_grad<GradientOfPower, E>},
@@ -100,10 +118,13 @@ std::span<const detail::BuiltInOperator<E>> all() {
       {"flatten_contiguous_range_grad", reshape_grad<E, false>},
       {"floor", activation<Floor, E>, gradient<"Out@GRAD -> X@GRAD">},
       {"floor_grad", activation_grad<NoSlope, E>},
+      {"ftrl", optimizer<StepOfFtrl, E>},
       {"gather", gather<E>, gradient<"X, Index, Out@GRAD -> X@GRAD">},
       {"gather_grad", gather_grad<E>},
+      {"gaussian_random", random_numbers<Gaussian<false>, E>},
       {"gelu", activation<Gelu, E>, gradient<"X, Out@GRAD -> X@GRAD">},
       {"gelu_grad", activation_grad<SlopeOfGelu, E>},
+      {"get_tensor_from_selected_rows", get_tensor_from_selected_rows<E>},
       {"greater_equal", comparison<GreaterEqual, E>},
       {"greater_than", comparison<Greater, E>},
       {"gru", gru<E>,
@@ -124,7 +145,9 @@ std::span<const detail::BuiltInOperator<E>> all() {
       {"im2sequence_grad", im2sequence_grad<E>},
       {"increment", increment<E>},
       {"is_empty", is_empty<E>},
-      {"layer_norm", layer_norm<E>},
+      {"layer_norm", layer_norm<E>,
+       gradient<"X, Scale, Bias, Mean, Variance, Y@GRAD -> X@GRAD, Scale@GRAD, Bias@GRAD">},
+      {"layer_norm_grad", layer_norm_grad<E>},
       {"leaky_relu", activation<LeakyRelu, E>, gradient<"X, Out@GRAD -> X@GRAD">},
       {"leaky_relu_grad", activation_grad<SlopeOfLeakyRelu, E>},
       {"less_equal", comparison<LessEqual, E>},
@@ -133,8 +156,12 @@ std::span<const detail::BuiltInOperator<E>> all() {
        gradient<"Emission, Transition, Label, Alpha, EmissionExps, TransitionExps, LogLikelihood@GRAD -> "
                 "Emission@GRAD, Transition@GRAD">},
       {"linear_chain_crf_grad", linear_chain_crf_grad<E>},
+      {"lod_array_length", lod_array_length<E>},
+      {"lod_rank_table", lod_rank_table<E>},
       {"lod_reset", lod_reset<E>, gradient<"X, Out@GRAD -> X@GRAD">},
       {"lod_reset_grad", lod_reset_grad<E>},
+      {"lod_tensor_to_array", lod_tensor_to_array<E>,
+       gradient<"array_to_lod_tensor: X=Out@GRAD, RankTable -> Out=X@GRAD">},
       {"log", activation<Log, E>, gradient<"X, Out@GRAD -> X@GRAD">},
       {"log_grad", activation_grad<SlopeOfLog, E>},
       {"log_softmax", softmax<E, true>, gradient<"Out, Out@GRAD -> X@GRAD">},
@@ -157,8 +184,14 @@ std::span<const detail::BuiltInOperator<E>> all() {
       {"matmul_grad", matmul<E, true>},
       {"matmul_v2", matmul_v2<E>, gradient<"X, Y, Out@GRAD -> X@GRAD, Y@GRAD">},
       {"matmul_v2_grad", matmul_v2<E, true>},
+      {"max_sequence_len", max_sequence_len<E>},
       {"mean", mean<E>, gradient<"X, Out@GRAD -> X@GRAD">},
       {"mean_grad", reduction_grad<GradientOfMean, E, true>},
+      {"merge_lod_tensor", merge_lod_tensor<E>,
+       gradient<"split_lod_tensor: X=Out@GRAD, Mask -> OutTrue=InTrue@GRAD, OutFalse=InFalse@GRAD">},
+      {"merge_lod_tensor_infer", merge_lod_tensor<E>},
+      {"merge_selected_rows", merge_selected_rows<E>},
+      {"momentum", optimizer<StepOfMomentum, E>},
       {"mul", mul<E>, gradient<"X, Y, Out@GRAD -> X@GRAD, Y@GRAD">},
       {"mul_grad", mul_grad<E>},
       {"not_equal", comparison<NotEqual, E>},
@@ -167,6 +200,7 @@ std::span<const detail::BuiltInOperator<E>> all() {
       {"pow", activation<ToThePower, E>, gradient<"X, Out@GRAD -> X@GRAD">},
       {"pow_grad", activation_grad<SlopeOfPower, E>},
       {"print", print<E>},
+      {"read_from_array", read_from_array<E>, gradient<"write_to_array: I, X=Out@GRAD -> Out=X@GRAD">},
       {"reciprocal", activation<Reciprocal, E>, gradient<"Out, Out@GRAD -> X@GRAD">},
       {"reciprocal_grad", activation_grad<SlopeOfReciprocal, E>},
       {"reduce_all", reduction<FindingAll, E>},
@@ -185,10 +219,15 @@ std::span<const detail::BuiltInOperator<E>> all() {
       {"relu6", activation<Relu6, E>, gradient<"Out, Out@GRAD -> X@GRAD">},
       {"relu6_grad", activation_grad<SlopeOfRelu6, E>},
       {"relu_grad", activation_grad<SlopeOfRelu, E>},
+      {"reorder_lod_tensor_by_rank", reorder_lod_tensor_by_rank<E, false>,
+       gradient<"X=Out@GRAD, RankTable -> Out=X@GRAD">},
+      {"reorder_lod_tensor_by_rank_grad", reorder_lod_tensor_by_rank<E, true>},
       {"reshape", reshape<E>, gradient<"X, Out@GRAD -> X@GRAD">},
       {"reshape2", reshape<E>, gradient<"XShape, Out@GRAD -> X@GRAD">},
       {"reshape2_grad", reshape_grad<E, false>},
       {"reshape_grad", reshape_grad<E, true>},
+      {"rmsprop", rmsprop_step<E>},
+      {"rnn_memory_helper", assign<E>},
       {"round", activation<Round, E>, gradient<"Out@GRAD -> X@GRAD">},
       {"round_grad", activation_grad<NoSlope, E>},
       {"row_conv", row_conv<E>, gradient<"X, Filter, Out@GRAD -> X@GRAD, Filter@GRAD">},
@@ -196,8 +235,8 @@ std::span<const detail::BuiltInOperator<E>> all() {
       {"rsqrt", activation<Rsqrt, E>, gradient<"Out, Out@GRAD -> X@GRAD">},
       {"rsqrt_grad", activation_grad<SlopeOfRsqrt, E>},
       {"scale", scale<E>, gradient_of_scale},
-      {"select_input", select_input<E>},
-      {"select_output", select_output<E>},
+      {"select_input", select_input<E>, gradient<"select_output: Mask, X=Out@GRAD -> Out=X@GRAD">},
+      {"select_output", select_output<E>, gradient<"select_input: Mask, X=Out@GRAD -> Out=X@GRAD">},
       {"sequence_concat", sequence_concat<E>, gradient<"X, Out@GRAD -> X@GRAD">},
       {"sequence_concat_grad", sequence_concat_grad<E>},
       {"sequence_conv", sequence_conv<E>,
@@ -227,7 +266,10 @@ std::span<const detail::BuiltInOperator<E>> all() {
       {"sequence_topk_avg_pooling_grad", sequence_topk_avg_pooling_grad<E>},
       {"sequence_unpad", sequence_unpad<E>, gradient<"X, Out@GRAD -> X@GRAD">},
       {"sequence_unpad_grad", sequence_unpad_grad<E>},
+      {"sgd", optimizer<StepOfSgd, E>},
       {"shape", shape<E>},
+      {"shrink_rnn_memory", shrink_rnn_memory<E>, gradient<"X, Out@GRAD -> X@GRAD">},
+      {"shrink_rnn_memory_grad", shrink_rnn_memory_grad<E>},
       {"sigmoid", activation<Sigmoid, E>, gradient<"Out, Out@GRAD -> X@GRAD">},
       {"sigmoid_cross_entropy_with_logits", sigmoid_cross_entropy_with_logits<E>,
        gradient<"X, Label, Out@GRAD -> X@GRAD">},
@@ -252,10 +294,14 @@ std::span<const detail::BuiltInOperator<E>> all() {
       {"softsign", activation<Softsign, E>, gradient<"X, Out@GRAD -> X@GRAD">},
       {"softsign_grad", activation_grad<SlopeOfSoftsign, E>},
       {"split", split<E>, gradient<"concat: X=Out@GRAD -> Out=X@GRAD">},
+      {"split_lod_tensor", split_lod_tensor<E>,
+       gradient<"merge_lod_tensor: X, Mask, InTrue=OutTrue@GRAD, InFalse=OutFalse@GRAD -> Out=X@GRAD">},
       {"sqrt", activation<Sqrt, E>, gradient<"Out, Out@GRAD -> X@GRAD">},
       {"sqrt_grad", activation_grad<SlopeOfSqrt, E>},
       {"square", activation<Square, E>, gradient<"X, Out@GRAD -> X@GRAD">},
       {"square_grad", activation_grad<SlopeOfSquare, E>},
+      {"squared_l2_norm", squared_l2_norm<E>, gradient<"X, Out@GRAD -> X@GRAD">},
+      {"squared_l2_norm_grad", squared_l2_norm_grad<E>},
       {"squeeze", squeeze<E>},
       {"squeeze2", squeeze<E>, gradient<"XShape, Out@GRAD -> X@GRAD">},
       {"squeeze2_grad", reshape_grad<E, false>},
@@ -280,10 +326,13 @@ std::span<const detail::BuiltInOperator<E>> all() {
       {"transpose2", transpose<E>, gradient<"XShape, Out@GRAD -> X@GRAD">},
       {"transpose2_grad", transpose<E, true>},
       {"transpose_grad", transpose<E, true>},
+      {"truncated_gaussian_random", random_numbers<Gaussian<true>, E>},
+      {"uniform_random", random_numbers<Uniform, E>},
       {"unsqueeze", unsqueeze<E>},
       {"unsqueeze2", unsqueeze<E>, gradient<"XShape, Out@GRAD -> X@GRAD">},
       {"unsqueeze2_grad", reshape_grad<E, false>},
       {"while", while_loop<E>},
+      {"write_to_array", write_to_array<E>, gradient<"read_from_array: I, X=Out@GRAD, X_W=X -> Out=X@GRAD">},
   };
   static_assert(std::ranges::adjacent_find(operators, std::ranges::greater_equal(),
                                            &detail::BuiltInOperator<E>::type) == std::end(operators),

@@ -89,7 +89,7 @@ RunOperator<E> calls(const Into& into, const Slot& out, const First& first, cons
 template <class T, class E>
 OutputTensor<T> output_or(const OperatorCall<E>& call, const Slot& out, Variable& spare, std::size_t i = 0) {
   if (call.has(out, i)) return call.template output<T>(out, i);
-  return OutputTensor<T>(spare, call.executor().resource(), false);
+  return OutputTensor<T>(spare, call.executor().resource(), nullptr);
 }
 
 /// All outputs of a parameter as a range of tensors, each of which may be left out, as above. They are in the

@@ -13,6 +13,7 @@
 #include <lod/ops/embedding.hpp>
 #include <lod/ops/merge_rows.hpp>
 #include <lod/program/operator.hpp>
+#include <lod/program/operators/row_sparse.hpp>
 #include <lod/program/operators/shapes.hpp>
 #include <lod/program/variable.hpp>
 
@@ -67,32 +68,6 @@ RunOperator<E> lookup_table(const OperatorArguments& op) {
     });
   };
 }
-
-/// Row-sparse values that an operator writes, as an OutputTensor is a tensor.
-template <class T>
-class OutputRows {
- public:
-  /// Memory that they need comes from `resource`.
-  OutputRows(Variable& variable, std::pmr::memory_resource* resource)
-      : variable_(variable.get<AnySelectedRows>()), rows_(resource), exceptions_(std::uncaught_exceptions()) {
-    const AnyLoDTensor& value = variable_.value();
-    is_taken_ = value.holds<T>() && !value.read_only() && !value.shares_memory();
-    if (is_taken_) rows_ = std::move(variable_).template take<T>();
-  }
-  OutputRows(const OutputRows&) = delete;
-  OutputRows& operator=(const OutputRows&) = delete;
-  ~OutputRows() {
-    if (is_taken_ || std::uncaught_exceptions() == exceptions_) variable_ = AnySelectedRows(std::move(rows_));
-  }
-
-  SelectedRows<T>& operator*() noexcept { return rows_; }
-
- private:
-  AnySelectedRows& variable_;
-  SelectedRows<T> rows_;
-  bool is_taken_ = false;
-  int exceptions_;
-};
 
 /// lookup_table_grad: W, Ids, Out@GRAD -> W@GRAD; padding_idx = -1, is_sparse = false. If it is sparse, W@GRAD is
 /// row-sparse: a row for each id that is not the padding, in their order. Of W only the shape counts.

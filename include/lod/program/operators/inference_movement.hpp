@@ -259,7 +259,7 @@ void infer_lookup_table(InferShapeContext& op) {
 inline void infer_layer_norm(InferShapeContext& op) {
   const LoDTensorDesc x = op.input("X");
   const std::size_t axis = axis_in(op, "begin_norm_axis", 1, x.tensor.dims.size());
-  const LoDTensorDesc moments{{x.tensor.data_type, {infer::product(part(x.tensor.dims, 0, axis), "rows")}}};
+  const LoDTensorDesc moments{{x.tensor.data_type, part(x.tensor.dims, 0, axis)}};
   op.set_output("Y", x);
   op.set_output("Mean", moments);
   op.set_output("Variance", moments);

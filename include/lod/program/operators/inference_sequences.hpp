@@ -41,6 +41,7 @@ namespace lod::inline LOD_INTERFACE::inline LOD_TARGET::operators_of_programs {
 inline void infer_pool_operator(InferShapeContext& op) {
   const LoDTensorDesc y = infer_sequence_pool(op.input("X"), PoolType::SUM);
   op.set_output("Out", y);
+  if (op.attr("pooltype", std::string("AVERAGE")) != "MAX") return;
   op.set_output("MaxIndex", with_levels(with_type(y, DataType::INT32), 0));
 }
 inline void infer_softmax_operator(InferShapeContext& op) {

@@ -15,7 +15,6 @@
 #include <lod/program/operators/shapes.hpp>
 
 #include <algorithm>
-#include <array>
 #include <cstddef>
 #include <cstdint>
 #include <string>
@@ -210,7 +209,7 @@ RunOperator<E> batched_product_grad(const OperatorArguments& op, bool transpose_
   return [=, factor = static_cast<double>(alpha)](OperatorCall<E>& call) {
     const AnyLoDTensor a = call.tensor(x), b = call.tensor(y);
     const BatchedProduct sizes(call, x, y, transpose_x, transpose_y);
-    const auto [m, k, n] = std::array{sizes.m, sizes.k, sizes.n};
+    const std::int64_t m = sizes.m, k = sizes.k, n = sizes.n;
     const std::int64_t x_step = sizes.left_columns, y_step = sizes.right_columns;
     call.with_floating(x, [&](auto element) {
       using T = typename decltype(element)::type;

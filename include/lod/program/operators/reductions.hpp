@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 /// @file
-/// Operators that reduce tensors, or work along an axis: sum, mean, reduce_*, softmax, log_softmax, top_k, arg_max, and
+/// Operators that reduce tensors, or work along an axis: mean, reduce_*, softmax, log_softmax, top_k, arg_max, and
 /// their gradients.
 #pragma once
 
@@ -33,47 +33,6 @@ namespace lod::inline LOD_INTERFACE::inline LOD_TARGET::operators_of_programs {
 /// What sums of elements of type T are computed in.
 template <class T>
 using SumOf = std::conditional_t<std::integral<T>, std::int64_t, double>;
-
-/// sum: X... -> Out: dense tensors of one shape, element by element.
-template <Executor E>
-RunOperator<E> sum(const OperatorArguments& op) {
-  const Slot x = op.inputs("X"), out = op.output("Out");
-  if (!x) op.refuse({"input 'X' has no argument, expected one or more"});
-  return [=](OperatorCall<E>& call) {
-    const AnyLoDTensor& first = call.tensor(x);
-    for (std::size_t i = 1; i < x.size; ++i) {
-      if (call.tensor(x, i).shape() != first.shape()) {
-        throw ShapeMismatch(detail::text({call.name(x, i), " of shape ", to_string(call.tensor(x, i).shape()),
-                                          ", expected ", to_string(first.shape())}));
-      }
-    }
-    call.with_number(x, [&](auto element) {
-      using T = typename decltype(element)::type;
-      for (std::size_t i = 1; i < x.size; ++i) static_cast<void>(call.template view<T>(x, i));
-      const std::int64_t count = first.rows() * first.row_size();
-      auto total = call.output_bytes(out, first.data_type(), first.lod(), first.row_shape(), first.rows());
-      T* const to = total.template elements<T>();
-      std::copy_n(call.template view<T>(x).data(), count, to);
-      for (std::size_t i = 1; i < x.size; ++i) {
-        const T* const from = call.template view<T>(x, i).data();
-        std::transform(to, to + count, from, to, kernel::Add());
-      }
-    });
-  };
-}
-
-/// Its gradient: a copy for each X.
-inline std::vector<OpDesc> gradient_of_sum(const GradientArguments& op) {
-  std::vector<OpDesc> made;
-  for (const std::string& name : op.input_gradients("X")) {
-    if (name == empty_variable_name) continue;
-    made.push_back({.inputs = {{"X", op.output_gradients("Out")}},
-                    .outputs = {{"Out", {name}}},
-                    .type = "scale",
-                    .attrs = {make_attr("scale", 1.0f)}});
-  }
-  return made;
-}
 
 // Reductions: what they begin with, how they go on, and what they make of the end and the number of elements.
 

@@ -1,0 +1,372 @@
+// SPDX-License-Identifier: Apache-2.0
+/// @file
+/// @ingroup descriptions
+/// Programs that train: updates of parameters by the gradients of a loss.
+///
+///     lod::ProgramDesc startup;
+///     lod::minimize(program, startup, "loss", lod::Adam{.learning_rate = 1e-3f});
+///     lod::run(startup, scope);  // fills what the updates need
+///     lod::PreparedProgram step(lod::CpuExecutor(), program, scope, {"loss"});
+///     for (const lod::Feed& batch : batches) step.run(batch);
+#pragma once
+
+#include <lod/core/data_type.hpp>
+#include <lod/core/desc.hpp>
+#include <lod/core/scalar.hpp>
+#include <lod/core/target.hpp>
+#include <lod/program/backward.hpp>
+#include <lod/program/gradient.hpp>
+#include <lod/program/program.hpp>
+
+#include <algorithm>
+#include <cstddef>
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <utility>
+#include <variant>
+#include <vector>
+
+namespace lod::inline LOD_INTERFACE {
+
+// Optimizers, with PaddlePaddle's names and defaults; <lod/ops/optimizers.hpp> has their formulas.
+
+/// parameter -= learning_rate * gradient.
+struct SGD {
+  float learning_rate = 0.001f;
+};
+/// See `momentum`.
+struct Momentum {
+  float learning_rate = 0.001f;
+  float momentum = 0.9f;
+  bool use_nesterov = false;
+};
+/// See `adagrad`.
+struct Adagrad {
+  float learning_rate = 0.001f;
+  float epsilon = 1e-6f;
+  float initial_accumulator_value = 0;
+};
+/// See `rmsprop`.
+struct RMSProp {
+  float learning_rate = 0.001f;
+  float rho = 0.95f;
+  float epsilon = 1e-6f;
+  float momentum = 0;
+  bool centered = false;
+};
+/// See `adam`. `lazy_mode`: rows that a row-sparse gradient does not list stay.
+struct Adam {
+  float learning_rate = 0.001f;
+  float beta1 = 0.9f;
+  float beta2 = 0.999f;
+  float epsilon = 1e-8f;
+  bool lazy_mode = false;
+};
+/// See `ftrl`.
+struct Ftrl {
+  float learning_rate = 0.001f;
+  float l1 = 0;
+  float l2 = 0;
+  float lr_power = -0.5f;
+};
+
+/// Any of these.
+using Optimizer = std::variant<SGD, Momentum, Adagrad, RMSProp, Adam, Ftrl>;
+
+/// coeff * sign(parameter) is added to each gradient.
+struct L1Decay {
+  float coeff = 0;
+};
+/// coeff * parameter is added to each gradient.
+struct L2Decay {
+  float coeff = 0;
+};
+
+/// Each number of a gradient is at least `min` (by default -max), at most `max`.
+struct ClipGradByValue {
+  float max = 1;
+  std::optional<float> min = {};
+};
+/// Each gradient is scaled down to this length if it is longer.
+struct ClipGradByNorm {
+  float clip_norm = 1;
+};
+/// All gradients are scaled down by one factor if together, as one vector, they are longer than this.
+struct ClipGradByGlobalNorm {
+  float clip_norm = 1;
+};
+
+/// The options of `minimize`.
+struct MinimizeOptions {
+  std::variant<std::monostate, L1Decay, L2Decay> weight_decay = {};
+  std::variant<std::monostate, ClipGradByValue, ClipGradByNorm, ClipGradByGlobalNorm> grad_clip = {};
+  BackwardOptions backward = {};
+};
+
+}  // namespace lod::inline LOD_INTERFACE
+
+namespace lod::inline LOD_INTERFACE::inline LOD_TARGET {
+
+namespace programs {
+
+/// A state that an optimizer keeps for each parameter.
+struct OptimizerState {
+  const char* input;  ///< the parameters of the operator
+  const char* output;
+  const char* name;  ///< of the variable, after that of the parameter
+  float initial = 0;
+  bool is_number = false;  ///< one number, not one for each of the parameter
+};
+/// An optimizer's operator.
+struct OptimizerDesc {
+  std::string type;
+  std::vector<OpDesc::Attr> attrs = {};
+  std::vector<OptimizerState> states = {};
+};
+
+inline OptimizerDesc describe_optimizer(const SGD&) { return {"sgd"}; }
+inline OptimizerDesc describe_optimizer(const Momentum& of) {
+  return {"momentum",
+          {make_attr("mu", of.momentum), make_attr("use_nesterov", of.use_nesterov)},
+          {{"Velocity", "VelocityOut", "velocity"}}};
+}
+inline OptimizerDesc describe_optimizer(const Adagrad& of) {
+  return {
+      "adagrad", {make_attr("epsilon", of.epsilon)}, {{"Moment", "MomentOut", "moment", of.initial_accumulator_value}}};
+}
+inline OptimizerDesc describe_optimizer(const RMSProp& of) {
+  OptimizerDesc made{"rmsprop",
+                     {make_attr("decay", of.rho), make_attr("epsilon", of.epsilon), make_attr("momentum", of.momentum),
+                      make_attr("centered", of.centered)},
+                     {{"Moment", "MomentOut", "momentum"},
+                      {"MeanSquare", "MeanSquareOut", "mean_square"},
+                      {"MeanGrad", "MeanGradOut", "mean_grad"}}};
+  return made;
+}
+inline OptimizerDesc describe_optimizer(const Adam& of) {
+  return {"adam",
+          {make_attr("beta1", of.beta1), make_attr("beta2", of.beta2), make_attr("epsilon", of.epsilon),
+           make_attr("lazy_mode", of.lazy_mode)},
+          {{"Moment1", "Moment1Out", "moment1"},
+           {"Moment2", "Moment2Out", "moment2"},
+           {"Beta1Pow", "Beta1PowOut", "beta1_pow_acc", of.beta1, true},
+           {"Beta2Pow", "Beta2PowOut", "beta2_pow_acc", of.beta2, true}}};
+}
+inline OptimizerDesc describe_optimizer(const Ftrl& of) {
+  return {"ftrl",
+          {make_attr("l1", of.l1), make_attr("l2", of.l2), make_attr("lr_power", of.lr_power)},
+          {{"SquaredAccumulator", "SquaredAccumOut", "squared"}, {"LinearAccumulator", "LinearAccumOut", "linear"}}};
+}
+
+/// See `minimize`. Works on copies of the programs.
+class Minimizer {
+ public:
+  Minimizer(ProgramDesc program, ProgramDesc startup, std::string_view loss, const MinimizeOptions& options)
+      : program_(std::move(program)), startup_(std::move(startup)), options_(options) {
+    pairs_ = append_backward(program_, loss, options.backward);
+    if (startup_.blocks.empty()) startup_.blocks.emplace_back();
+    // PaddlePaddle's order.
+    std::sort(pairs_.begin(), pairs_.end(),
+              [](const ParameterGradient& a, const ParameterGradient& b) { return a.parameter < b.parameter; });
+    std::visit([this](const auto& clip) { clip_by(clip); }, options.grad_clip);
+  }
+
+  void update(const Optimizer& optimizer) {
+    OptimizerDesc of = std::visit([](const auto& one) { return describe_optimizer(one); }, optimizer);
+    const auto* const l2 = std::get_if<L2Decay>(&options_.weight_decay);
+    if (l2 && of.type == "momentum") {  // its operator does this
+      of.attrs.push_back(make_attr("regularization_method", std::string("l2_decay")));
+      of.attrs.push_back(make_attr("regularization_coeff", l2->coeff));
+    } else {
+      std::visit([this](const auto& decay) { regularize(decay); }, options_.weight_decay);
+    }
+    const std::string rate = unique("learning_rate");
+    add_persistable(rate, DataType::FP32, {1},
+                    std::visit([](const auto& one) { return one.learning_rate; }, optimizer));
+    for (const ParameterGradient& pair : pairs_) {
+      const TensorDesc parameter = described(pair.parameter);
+      OpDesc op{.inputs = {{"Param", {pair.parameter}}, {"Grad", {pair.gradient}}, {"LearningRate", {rate}}},
+                .outputs = {{"ParamOut", {pair.parameter}}},
+                .type = of.type,
+                .attrs = of.attrs};
+      for (const OptimizerState& state : of.states) {
+        const std::string name = unique(detail::text({pair.parameter, "_", state.name}));
+        add_persistable(name, parameter.data_type, state.is_number ? std::vector<std::int64_t>{1} : parameter.dims,
+                        state.initial);
+        op.inputs.push_back({state.input, {name}});
+        op.outputs.push_back({state.output, {name}});
+      }
+      add(std::move(op), pair);
+    }
+  }
+
+  /// What has been made.
+  std::vector<ParameterGradient> take(ProgramDesc& program, ProgramDesc& startup) && {
+    program = std::move(program_);
+    startup = std::move(startup_);
+    return std::move(pairs_);
+  }
+
+ private:
+  BlockDesc& block() { return program_.blocks.front(); }
+
+  /// `prefix` with the first number that makes it a new name, and `suffix`.
+  std::string unique(const std::string& prefix, const char* suffix = "") {
+    for (std::int64_t number = 0;; ++number) {
+      std::string name = detail::text({prefix, "_", number, suffix});
+      if (!block().find_var(name) && !startup_.blocks.front().find_var(name)) return name;
+    }
+  }
+  /// A parameter's type and shape.
+  TensorDesc described(const std::string& parameter) {
+    const VarDesc* const var = block().find_var(parameter);
+    const TensorDesc* const tensor = var ? described_tensor(*var) : nullptr;
+    const bool is_known =
+        tensor && std::all_of(tensor->dims.begin(), tensor->dims.end(), [](std::int64_t dim) { return dim >= 0; });
+    if (!is_known) {
+      throw InvalidProgram(detail::readable(
+          detail::text({"parameter '", parameter, "': expected a description with its type and shape"})));
+    }
+    return *tensor;
+  }
+  bool is_row_sparse(const std::string& name) {
+    const VarDesc* const var = block().find_var(name);
+    return var && var->type.type == VarType::SELECTED_ROWS;
+  }
+
+  /// Appends an operator that serves the update of a parameter.
+  void add(OpDesc op, const ParameterGradient& pair) {
+    op.attrs.push_back(make_attr("op_role", OpRole::OPTIMIZE));
+    op.attrs.push_back(make_attr("op_role_var", std::vector<std::string>{pair.parameter, pair.gradient}));
+    block().ops.push_back(std::move(op));
+  }
+  /// The same, of one input, with one output, a new variable as `like`; returns its name.
+  std::string add(const char* type, const ParameterGradient& pair, const std::string& x, VarDesc like,
+                  std::vector<OpDesc::Attr> attrs = {}) {
+    like.name = unique(type, ".tmp_0");
+    like.persistable = {};
+    like.is_parameter = {};
+    std::string name = like.name;
+    block().vars.push_back(std::move(like));
+    add({.inputs = {{"X", {x}}}, .outputs = {{"Out", {name}}}, .type = type, .attrs = std::move(attrs)}, pair);
+    return name;
+  }
+  VarDesc like(const std::string& name) { return *block().find_var(name); }
+  static VarDesc number_of(DataType type) { return VarDesc::lod_tensor({}, {type, {1}}); }
+
+  /// A variable that keeps its value, filled by the startup program.
+  void add_persistable(const std::string& name, DataType type, const std::vector<std::int64_t>& dims, float value) {
+    VarDesc var = VarDesc::lod_tensor(name, {type, dims});
+    var.persistable = true;
+    var.stop_gradient = true;
+    block().vars.push_back(var);
+    startup_.blocks.front().vars.push_back(std::move(var));
+    startup_.blocks.front().ops.push_back(fill_constant(name, type, dims, value));
+  }
+  static OpDesc fill_constant(const std::string& name, DataType type, const std::vector<std::int64_t>& dims,
+                              float value) {
+    return {.outputs = {{"Out", {name}}},
+            .type = "fill_constant",
+            .attrs = {make_attr("shape", dims), make_attr("dtype", static_cast<std::int32_t>(type)),
+                      make_attr("value", value), make_attr("str_value", to_string(Scalar(value)))}};
+  }
+
+  void clip_by(std::monostate) {}
+  void clip_by(const ClipGradByValue& clip) {
+    for (ParameterGradient& pair : pairs_) {
+      pair.gradient = add("clip", pair, pair.gradient, like(pair.gradient),
+                          {make_attr("min", clip.min.value_or(-clip.max)), make_attr("max", clip.max)});
+    }
+  }
+  void clip_by(const ClipGradByNorm& clip) {
+    for (ParameterGradient& pair : pairs_) {
+      pair.gradient =
+          add("clip_by_norm", pair, pair.gradient, like(pair.gradient), {make_attr("max_norm", clip.clip_norm)});
+    }
+  }
+  void clip_by(const ClipGradByGlobalNorm& clip) {
+    OpDesc sum{.inputs = {{"X", {}}}, .outputs = {{"Out", {}}}, .type = "sum"};
+    for (const ParameterGradient& pair : pairs_) {
+      std::string gradient = pair.gradient;
+      if (is_row_sparse(gradient)) {
+        gradient = add("merge_selected_rows", pair, gradient, like(gradient));
+        gradient = add("get_tensor_from_selected_rows", pair, gradient, like(pair.parameter));
+      }
+      sum.inputs[0].arguments.push_back(
+          add("squared_l2_norm", pair, gradient, number_of(described(pair.parameter).data_type)));
+    }
+    const ParameterGradient& last = pairs_.back();
+    const VarDesc number = number_of(described(last.parameter).data_type);
+    // norm / max(norm, length), by which all are multiplied.
+    const std::string norm = new_number("fill_constant", number), total = new_number("sum", number);
+    sum.outputs[0].arguments = {total};
+    add(std::move(sum), last);
+    const std::string length = add("sqrt", last, total, number);
+    add(fill_constant(norm, number.type.lod_tensor->tensor.data_type, {1}, clip.clip_norm), last);
+    const std::string greater = new_number("elementwise_max", number), factor = new_number("elementwise_div", number);
+    add(pairwise("elementwise_max", norm, length, greater), last);
+    add(pairwise("elementwise_div", norm, greater, factor), last);
+    for (const ParameterGradient& pair : pairs_) {
+      add(pairwise("elementwise_mul", pair.gradient, factor, pair.gradient), pair);
+    }
+  }
+  std::string new_number(const char* type, VarDesc var) {
+    var.name = unique(type, ".tmp_0");
+    block().vars.push_back(var);
+    return var.name;
+  }
+  static OpDesc pairwise(const char* type, const std::string& x, const std::string& y, const std::string& out) {
+    return {.inputs = {{"X", {x}}, {"Y", {y}}}, .outputs = {{"Out", {out}}}, .type = type};
+  }
+
+  void regularize(std::monostate) {}
+  void regularize(const L1Decay& decay) {
+    for (ParameterGradient& pair : pairs_) {
+      add_decay(pair, add("sign", pair, pair.parameter, like(pair.parameter)), decay.coeff);
+    }
+  }
+  void regularize(const L2Decay& decay) {
+    for (ParameterGradient& pair : pairs_) add_decay(pair, pair.parameter, decay.coeff);
+  }
+  void add_decay(ParameterGradient& pair, const std::string& of, float coeff) {
+    const std::string decay = add("scale", pair, of, like(pair.parameter), {make_attr("scale", coeff)});
+    std::string total = pair.gradient;
+    if (is_row_sparse(total)) {  // the sum is dense
+      VarDesc var = like(decay);
+      total += "@NEWGRAD@";
+      var.name = total;
+      block().vars.push_back(std::move(var));
+    }
+    OpDesc sum{.inputs = {{"X", {pair.gradient, decay}}}, .outputs = {{"Out", {total}}}, .type = "sum"};
+    add(std::move(sum), pair);
+    pair.gradient = total;
+  }
+
+  ProgramDesc program_;
+  ProgramDesc startup_;
+  MinimizeOptions options_;
+  std::vector<ParameterGradient> pairs_;
+};
+
+}  // namespace programs
+
+/// Makes a program train: a run of it also updates the parameters that the loss depends on. Adds to block 0 what
+/// `append_backward` does, then what clips the gradients, then what adds the decay of weights, then an operator for
+/// each parameter. The variables that these keep from run to run, the learning rate and the states of the optimizer
+/// (`w_moment1_0`), are persistable; `startup`, which is to be run once in the same scope, and which may be empty here,
+/// gets the operators that fill them. Returns the parameters, in the order of their names, each with the gradient that
+/// it is updated by. PaddlePaddle runs both programs.
+///
+/// Throws as `append_backward`, and InvalidProgram for a parameter whose type or shape is not described; then both
+/// programs stay as they were. Semantics: PaddlePaddle's Optimizer.minimize, with its names of variables where they
+/// follow from those of parameters.
+inline std::vector<ParameterGradient> minimize(ProgramDesc& program, ProgramDesc& startup, std::string_view loss,
+                                               const Optimizer& optimizer, const MinimizeOptions& options = {}) {
+  programs::Minimizer made(program, startup, loss, options);
+  made.update(optimizer);
+  return std::move(made).take(program, startup);
+}
+
+}  // namespace lod::inline LOD_INTERFACE::inline LOD_TARGET

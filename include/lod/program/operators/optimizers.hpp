@@ -1,0 +1,216 @@
+// SPDX-License-Identifier: Apache-2.0
+/// @file
+/// Operators that update parameters, by dense or row-sparse gradients: sgd, momentum, adagrad, rmsprop, adam, ftrl.
+#pragma once
+
+#include <lod/core/any_tensor.hpp>
+#include <lod/core/error.hpp>
+#include <lod/core/executor.hpp>
+#include <lod/core/lod_index.hpp>
+#include <lod/core/lod_view.hpp>
+#include <lod/core/target.hpp>
+#include <lod/ops/optimizers.hpp>
+#include <lod/program/operator.hpp>
+#include <lod/program/operators/row_sparse.hpp>
+#include <lod/program/operators/shapes.hpp>
+
+#include <algorithm>
+#include <array>
+#include <cmath>
+#include <cstddef>
+#include <cstdint>
+#include <string>
+#include <utility>
+
+namespace lod::inline LOD_INTERFACE::inline LOD_TARGET::operators_of_programs {
+
+/// The one number of a tensor, float or double.
+template <class E>
+double one_number(const OperatorCall<E>& call, const Slot& slot) {
+  double number = 0;
+  call.with_floating(slot, [&](auto element) {
+    number = static_cast<double>(*some_numbers<typename decltype(element)::type>(call, slot, 1));
+  });
+  return number;
+}
+
+/// A state of an optimizer: the parameters of the operator for it, mostly with one variable.
+struct StateOf {
+  const char* input;
+  const char* output;
+};
+
+// The optimizers: the inputs and outputs of their states, their attributes, and a step, which calls the operation of
+// that name. What a step is given: the executor, parameter, gradient, learning rate, and the states.
+
+/// Param, Grad, LearningRate -> ParamOut.
+struct StepOfSgd {
+  static constexpr std::array<StateOf, 0> states{};
+  explicit StepOfSgd(const OperatorArguments&) {}
+  template <class E, class P, class G>
+  void operator()(const E& executor, P& parameter, const G& gradient, double rate) const {
+    sgd(executor, parameter, gradient, {.learning_rate = rate});
+  }
+};
+/// Velocity -> VelocityOut; mu, use_nesterov = false, regularization_method = "" or "l2_decay", regularization_coeff.
+struct StepOfMomentum {
+  static constexpr std::array states{StateOf{"Velocity", "VelocityOut"}};
+  MomentumOptions options;
+  explicit StepOfMomentum(const OperatorArguments& op) {
+    op.expect_attr("rescale_grad", 1.0f);
+    const std::string method = op.attr("regularization_method", "");
+    if (!method.empty() && method != "l2_decay") op.refuse_attr("regularization_method", "\"\" or \"l2_decay\"");
+    options.momentum = static_cast<double>(op.desc().attr<float>("mu"));
+    options.nesterov = op.attr("use_nesterov", false);
+    options.l2_decay = method.empty() ? 0 : static_cast<double>(op.attr("regularization_coeff", 0.0f));
+  }
+  template <class E, class P, class G>
+  void operator()(const E& executor, P& parameter, const G& gradient, double rate, P& velocity) const {
+    MomentumOptions now = options;
+    now.learning_rate = rate;
+    momentum(executor, parameter, velocity, gradient, now);
+  }
+};
+/// Moment -> MomentOut; epsilon = 1e-6.
+struct StepOfAdagrad {
+  static constexpr std::array states{StateOf{"Moment", "MomentOut"}};
+  double epsilon;
+  explicit StepOfAdagrad(const OperatorArguments& op) : epsilon(static_cast<double>(op.attr("epsilon", 1e-6f))) {}
+  template <class E, class P, class G>
+  void operator()(const E& executor, P& parameter, const G& gradient, double rate, P& squares) const {
+    adagrad(executor, parameter, squares, gradient, {.learning_rate = rate, .epsilon = epsilon});
+  }
+};
+/// MeanSquare -> MeanSquareOut, Moment -> MomentOut; decay = 0.9, epsilon = 1e-10, momentum = 0. If `centered`, which
+/// is `is_centered` here, also MeanGrad -> MeanGradOut.
+template <bool is_centered>
+struct StepOfRmsprop {
+  static constexpr std::array all{StateOf{"MeanSquare", "MeanSquareOut"}, StateOf{"Moment", "MomentOut"},
+                                  StateOf{"MeanGrad", "MeanGradOut"}};
+  static constexpr auto states = [] {
+    std::array<StateOf, is_centered ? 3 : 2> some{};
+    std::copy_n(all.begin(), some.size(), some.begin());
+    return some;
+  }();
+  RmspropOptions options;
+  explicit StepOfRmsprop(const OperatorArguments& op) {
+    options.rho = static_cast<double>(op.attr("decay", 0.9f));
+    options.epsilon = static_cast<double>(op.attr("epsilon", 1e-10f));
+    options.momentum = static_cast<double>(op.attr("momentum", 0.0f));
+  }
+  template <class E, class P, class G, class... Mean>
+  void operator()(const E& executor, P& parameter, const G& gradient, double rate, P& squares, P& velocity,
+                  Mean&... mean) const {
+    RmspropOptions now = options;
+    now.learning_rate = rate;
+    rmsprop(executor, parameter, squares, velocity, mean..., gradient, now);
+  }
+};
+/// SquaredAccumulator -> SquaredAccumOut, LinearAccumulator -> LinearAccumOut; l1 = 0, l2 = 0, lr_power = -0.5. Rows
+/// that a row-sparse gradient does not list stay.
+struct StepOfFtrl {
+  static constexpr std::array states{StateOf{"SquaredAccumulator", "SquaredAccumOut"},
+                                     StateOf{"LinearAccumulator", "LinearAccumOut"}};
+  FtrlOptions options{.mode = Sparse::LAZY};
+  explicit StepOfFtrl(const OperatorArguments& op) {
+    options.l1 = static_cast<double>(op.attr("l1", 0.0f));
+    options.l2 = static_cast<double>(op.attr("l2", 0.0f));
+    options.learning_rate_power = static_cast<double>(op.attr("lr_power", -0.5f));
+  }
+  template <class E, class P, class G>
+  void operator()(const E& executor, P& parameter, const G& gradient, double rate, P& squares, P& linear) const {
+    FtrlOptions now = options;
+    now.learning_rate = rate;
+    ftrl(executor, parameter, squares, linear, gradient, now);
+  }
+};
+
+/// One update of Param, by Grad, which is dense or row-sparse, and LearningRate, one number -> ParamOut; and of the
+/// states that `Step` names, mostly in place.
+template <class Step, Executor E>
+RunOperator<E> optimizer(const OperatorArguments& op) {
+  op.expect_attr("multi_precision", false);
+  const Slot parameter = op.input("Param"), grad = op.input("Grad"), rate = op.input("LearningRate");
+  const Slot out = op.output("ParamOut");
+  constexpr std::size_t count = Step::states.size();
+  std::array<Slot, count> before{}, after{};
+  for (std::size_t i = 0; i < count; ++i) {
+    before[i] = op.input(Step::states[i].input);
+    after[i] = op.output(Step::states[i].output);
+  }
+  return [=, step = Step(op)](OperatorCall<E>& call) {
+    const double now = one_number(call, rate);
+    call.with_floating(parameter, [&](auto element) {
+      using T = typename decltype(element)::type;
+      const auto update = [&]<std::size_t... i>(const auto& gradient, std::index_sequence<i...>) {
+        auto values = changed<T>(call, parameter, out);
+        std::array<LoDTensorView<T, Cpu>, count> all{changed<T>(call, before[i], after[i])...};
+        step(call.executor(), values, gradient, now, all[i]...);
+      };
+      if (is_row_sparse(call, grad)) {
+        update(*InputRows<T>(call.variable(grad)), std::make_index_sequence<count>());
+      } else {
+        update(call.template view<T>(grad), std::make_index_sequence<count>());
+      }
+    });
+  };
+}
+
+/// rmsprop, centered or not.
+template <Executor E>
+RunOperator<E> rmsprop_step(const OperatorArguments& op) {
+  return op.attr("centered", false) ? optimizer<StepOfRmsprop<true>, E>(op) : optimizer<StepOfRmsprop<false>, E>(op);
+}
+
+/// adam: Param, Grad, LearningRate, Moment1, Moment2, Beta1Pow, Beta2Pow -> ParamOut, Moment1Out, Moment2Out,
+/// Beta1PowOut, Beta2PowOut; beta1 = 0.9, beta2 = 0.999, epsilon = 1e-8, lazy_mode = false. The powers are those of
+/// this step, afterwards those of the next. PaddlePaddle 2.6.2 takes the next step's already where the gradient is
+/// row-sparse.
+template <Executor E>
+RunOperator<E> adam_step(const OperatorArguments& op) {
+  op.expect_attr("multi_precision", false);
+  op.expect_attr("use_global_beta_pow", false);
+  for (const char* const input : {"SkipUpdate", "Beta1Tensor", "Beta2Tensor", "EpsilonTensor"}) {
+    op.expect_no_input(input);
+  }
+  const Slot parameter = op.input("Param"), grad = op.input("Grad"), rate = op.input("LearningRate");
+  const Slot mean = op.input("Moment1"), squares = op.input("Moment2");
+  const Slot powers[] = {op.input("Beta1Pow"), op.input("Beta2Pow")};
+  const Slot out = op.output("ParamOut"), mean_out = op.output("Moment1Out"), squares_out = op.output("Moment2Out");
+  const Slot powers_out[] = {op.output("Beta1PowOut"), op.output("Beta2PowOut")};
+  const float betas[] = {op.attr("beta1", 0.9f), op.attr("beta2", 0.999f)};
+  if (!(betas[0] >= 0 && betas[0] <= 1)) op.refuse_attr("beta1", "0 to 1");
+  if (!(betas[1] >= 0 && betas[1] <= 1)) op.refuse_attr("beta2", "0 to 1");
+  const auto epsilon = static_cast<double>(op.attr("epsilon", 1e-8f));
+  if (!(epsilon >= 0)) op.refuse_attr("epsilon", "0 or more");
+  const Sparse mode = op.attr("lazy_mode", false) ? Sparse::LAZY : Sparse::EXACT;
+  return [=](OperatorCall<E>& call) {
+    const double of_mean = 1 - one_number(call, powers[0]), of_squares = 1 - one_number(call, powers[1]);
+    kernel::AdamRule rule({.beta1 = static_cast<double>(betas[0]), .beta2 = static_cast<double>(betas[1]), .step = 1});
+    const double correction = std::sqrt(of_squares);
+    rule.rate = of_mean == 0 ? 0 : one_number(call, rate) * correction / of_mean;
+    rule.epsilon = epsilon * correction;
+    call.with_floating(parameter, [&](auto element) {
+      using T = typename decltype(element)::type;
+      const auto update = [&](const auto& gradient) {
+        auto values = changed<T>(call, parameter, out);
+        auto m = changed<T>(call, mean, mean_out), s = changed<T>(call, squares, squares_out);
+        operation::update(call.executor(), rule, mode, {"adam: gradient", "adam: mean", "adam: squares"}, values,
+                          gradient, m, s);
+      };
+      if (is_row_sparse(call, grad)) {
+        update(*InputRows<T>(call.variable(grad)));
+      } else {
+        update(call.template view<T>(grad));
+      }
+    });
+    for (std::size_t i = 0; i < 2; ++i) {
+      call.with_floating(powers[i], [&](auto element) {
+        using T = typename decltype(element)::type;
+        *changed<T>(call, powers[i], powers_out[i]).data() *= T{betas[i]};
+      });
+    }
+  };
+}
+
+}  // namespace lod::inline LOD_INTERFACE::inline LOD_TARGET::operators_of_programs

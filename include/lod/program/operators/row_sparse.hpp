@@ -1,0 +1,109 @@
+// SPDX-License-Identifier: Apache-2.0
+/// @file
+/// Row-sparse gradients in programs: variables of type SELECTED_ROWS that operators read and write, and the operators
+/// merge_selected_rows and get_tensor_from_selected_rows.
+#pragma once
+
+#include <lod/core/any_tensor.hpp>
+#include <lod/core/executor.hpp>
+#include <lod/core/selected_rows.hpp>
+#include <lod/core/target.hpp>
+#include <lod/ops/merge_rows.hpp>
+#include <lod/program/operator.hpp>
+#include <lod/program/variable.hpp>
+
+#include <exception>
+#include <memory_resource>
+#include <utility>
+
+namespace lod::inline LOD_INTERFACE::inline LOD_TARGET::operators_of_programs {
+
+/// Whether an argument is row-sparse.
+template <class E>
+bool is_row_sparse(const OperatorCall<E>& call, const Slot& slot, std::size_t i = 0) {
+  return call.variable(slot, i).template holds<AnySelectedRows>();
+}
+
+/// Row-sparse values that an operator writes, as an OutputTensor is a tensor.
+template <class T>
+class OutputRows {
+ public:
+  /// Memory that they need comes from `resource`.
+  OutputRows(Variable& variable, std::pmr::memory_resource* resource)
+      : variable_(variable.get<AnySelectedRows>()), rows_(resource), exceptions_(std::uncaught_exceptions()) {
+    const AnyLoDTensor& value = variable_.value();
+    is_taken_ = value.holds<T>() && !value.read_only() && !value.shares_memory();
+    if (is_taken_) rows_ = std::move(variable_).template take<T>();
+  }
+  OutputRows(const OutputRows&) = delete;
+  OutputRows& operator=(const OutputRows&) = delete;
+  ~OutputRows() {
+    if (is_taken_ || std::uncaught_exceptions() == exceptions_) variable_ = AnySelectedRows(std::move(rows_));
+  }
+
+  SelectedRows<T>& operator*() noexcept { return rows_; }
+
+ private:
+  AnySelectedRows& variable_;
+  SelectedRows<T> rows_;
+  bool is_taken_ = false;
+  int exceptions_;
+};
+
+/// Row-sparse values that an operator reads: taken from their variable without a copy, and given back.
+template <class T>
+class InputRows {
+ public:
+  /// Throws ShapeMismatch unless the elements are of type T.
+  explicit InputRows(Variable& variable)
+      : variable_(variable.get<AnySelectedRows>()), rows_(std::move(variable_).template take<T>()) {}
+  InputRows(const InputRows&) = delete;
+  InputRows& operator=(const InputRows&) = delete;
+  ~InputRows() { variable_ = AnySelectedRows(std::move(rows_)); }
+
+  const SelectedRows<T>& operator*() const noexcept { return rows_; }
+
+ private:
+  AnySelectedRows& variable_;
+  SelectedRows<T> rows_;
+};
+
+/// Calls f(detail::ElementType<T>()) with the type of the elements of row-sparse values, float or double. Throws
+/// ShapeMismatch for others.
+template <class E, class F>
+void with_floating_rows(const OperatorCall<E>& call, const Slot& slot, const F& f) {
+  const DataType type = call.variable(slot).template get<AnySelectedRows>().value().data_type();
+  if (type == DataType::FP32) return f(detail::ElementType<float>());
+  if (type == DataType::FP64) return f(detail::ElementType<double>());
+  throw ShapeMismatch(detail::text({call.name(slot), ": elements of ", to_string(type), ", expected FP32 or FP64"}));
+}
+/// The run of an operator on row-sparse values: f(executor, X, Out).
+template <class E, class F>
+void map_rows(const OperatorCall<E>& call, const Slot& x, const Slot& out, const F& f) {
+  with_floating_rows(call, x, [&](auto element) {
+    using T = typename decltype(element)::type;
+    const InputRows<T> from(call.variable(x));
+    OutputRows<T> to(call.variable(out), call.executor().resource());
+    f(call.executor(), *from, *to);
+  });
+}
+
+/// merge_selected_rows: X -> Out: each row once, the sum of those that X lists.
+template <Executor E>
+RunOperator<E> merge_selected_rows(const OperatorArguments& op) {
+  const Slot x = op.input("X"), out = op.output("Out");
+  return [=](OperatorCall<E>& call) { map_rows(call, x, out, merge_add_into); };
+}
+
+/// get_tensor_from_selected_rows: X -> Out: the values that it lists, row by row.
+template <Executor E>
+RunOperator<E> get_tensor_from_selected_rows(const OperatorArguments& op) {
+  const Slot x = op.input("X"), out = op.output("Out");
+  return [=](OperatorCall<E>& call) {
+    const AnyLoDTensor& value = call.variable(x).template get<AnySelectedRows>().value();
+    auto y = call.output_bytes(out, value.data_type(), LoD(), value.row_shape(), value.rows());
+    std::copy(value.bytes().begin(), value.bytes().end(), y.data());
+  };
+}
+
+}  // namespace lod::inline LOD_INTERFACE::inline LOD_TARGET::operators_of_programs
