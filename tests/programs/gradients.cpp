@@ -247,6 +247,19 @@ TEST_CASE_FIXTURE(Gradients, "sequence_scatter, sequence_topk_avg_pooling, im2se
           attr("paddings", std::vector<int>{1, 0, 0, 1})}});
 }
 
+TEST_CASE_FIXTURE(Gradients, "warpctc: gradients by sequences and by padded frames") {
+  const auto logits = rows({{4, 0, 2, 3}}, {3}), padded = dense({4, 2, 3});
+  const auto label = ragged<std::int32_t>({2, 0, 2, 1}, {1}, {1, 2, 1, 1, 2});
+  check({"warpctc", {{"Logits", {logits}}, {"Label", {label}}}, {"Loss", "WarpCTCGrad"}});
+  check({"warpctc",
+         {{"Logits", {padded}},
+          {"Label", {plain<std::int64_t>({2, 2}, {0, 1, 1, 7})}},
+          {"LogitsLength", {plain<std::int64_t>({2}, {4, 2})}},
+          {"LabelLength", {plain<std::int64_t>({2}, {2, 1})}}},
+         {"Loss", "WarpCTCGrad"},
+         {attr("blank", 2)}});
+}
+
 TEST_CASE_FIXTURE(Gradients, "lookup_table, lookup_table_v2: gradients by the table") {
   const auto ids = ragged<std::int64_t>({2, 0, 3}, {1}, {3, 0, 1, 3, 2});
   for (const char* type : {"lookup_table", "lookup_table_v2"}) {

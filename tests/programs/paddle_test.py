@@ -547,6 +547,15 @@ gradient("sequence_slice", "sequence_slice",
 gradient("sequence_reshape", "sequence_reshape", {"X": Ragged(floats(6, 4), [2, 0, 4])}, ["Out"], ["X"], {"new_dim": 8})
 gradient("sequence_scatter", "sequence_scatter",
          {"X": floats(3, 9), "Ids": ids, "Updates": Ragged(floats(7, 1), [2, 4, 1])}, ["Out"], ["X", "Updates"])
+frames = {"Logits": Ragged(floats(13, 5), [4, 2, 7]),
+          "Label": Ragged(np.array([[1], [2], [1], [1], [3], [3], [4]], "int32"), [2, 2, 3])}
+padded = {"Logits": floats(6, 3, 5), "Label": np.array([[1, 2, 4], [3, 3, 0], [2, 0, 0]], "int32"),
+          "LogitsLength": np.array([6, 2, 3], "int64"), "LabelLength": np.array([3, 2, 1], "int64")}
+for mean in (False, True):
+    for name, inputs in (("", frames), (" padded", padded)):
+        attrs = {"blank": 0, "norm_by_times": mean}
+        case(f"warpctc{name} {mean}", "warpctc", inputs, ["Loss", "WarpCTCGrad"], attrs)
+        gradient(f"warpctc{name} {mean}", "warpctc", inputs, ["Loss"], ["Logits"], attrs, ["WarpCTCGrad"])
 gradient("lod_reset", "lod_reset", {"X": batch}, ["Out"], ["X"], {"target_lod": [0, 3, 7]})
 gradient("im2sequence", "im2sequence", {"X": floats(2, 3, 5, 4)}, ["Out"], ["X"],
          {"kernels": [2, 2], "strides": [2, 1], "paddings": [1, 0, 0, 1]})

@@ -15,6 +15,7 @@
 #include <lod/program/operators/filling.hpp>
 #include <lod/program/operators/gradients_of_parameters.hpp>
 #include <lod/program/operators/gru.hpp>
+#include <lod/program/operators/labelling.hpp>
 #include <lod/program/operators/losses.hpp>
 #include <lod/program/operators/lstm.hpp>
 #include <lod/program/operators/movement.hpp>
@@ -337,6 +338,8 @@ std::span<const detail::BuiltInOperator<E>> all() {
       {"unsqueeze", unsqueeze<E>},
       {"unsqueeze2", unsqueeze<E>, gradient<"XShape, Out@GRAD -> X@GRAD">},
       {"unsqueeze2_grad", reshape_grad<E, false>},
+      {"warpctc", warpctc<E>, gradient<"WarpCTCGrad, Logits, LogitsLength, Loss@GRAD -> Logits@GRAD">},
+      {"warpctc_grad", warpctc_grad<E>},
       {"while", while_loop<E>},
       {"write_to_array", write_to_array<E>, gradient<"read_from_array: I, X=Out@GRAD, X_W=X -> Out=X@GRAD">},
   };
