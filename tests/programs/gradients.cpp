@@ -74,7 +74,6 @@ class Gradients {
   AnyLoDTensor dense(const Shape& shape) { return real_numbers<double>(engine_, shape); }
   void check(const Sample& sample);
 
- private:
   Engine engine_ = Engine(lod_test::first_seed());
 };
 
@@ -356,5 +355,16 @@ TEST_CASE_FIXTURE(Gradients, "lstm: gradients by input, weights, bias, peepholes
       sample.inputs.push_back({"C0", {dense({sequences, 2})}});
       check(sample);
     }
+  }
+}
+
+TEST_CASE_FIXTURE(Gradients, "linear_chain_crf: gradients by emission and transition") {
+  for (const Lengths& lengths : batches) {
+    const auto emission = rows(lengths, {3});
+    check({"linear_chain_crf",
+           {{"Emission", {emission}},
+            {"Transition", {dense({5, 3})}},
+            {"Label", {lod_test::random_ids(engine_, emission.lod(), 3, {1})}}},
+           {"LogLikelihood", "Alpha", "EmissionExps", "TransitionExps"}});
   }
 }

@@ -571,6 +571,12 @@ for flags in range(8):
 gradient("lstm wide", "lstm", {"Input": Ragged(random.standard_normal((7, 32)), [2, 4, 1]),
                                "Weight": random.standard_normal((8, 32)), "Bias": random.standard_normal((1, 56))},
          ["Hidden"], ["Input", "Weight", "Bias"], {}, ["Cell", "BatchGate", "BatchCellPreAct"], 1e-9)
+crf = {"Emission": Ragged(floats(7, 4), [2, 4, 1]), "Transition": floats(6, 4),
+       "Label": Ragged(random.randint(0, 4, (7, 1)).astype("int64"), [2, 4, 1])}
+intermediate = ["Alpha", "EmissionExps", "TransitionExps"]
+case("linear_chain_crf", "linear_chain_crf", crf, ["LogLikelihood"], hidden=intermediate)
+gradient("linear_chain_crf", "linear_chain_crf", crf, ["LogLikelihood"], ["Emission", "Transition"],
+         hidden=intermediate)
 for mode in False, True:
     unit = {"Input": floats(4, 15), "HiddenPrev": floats(4, 5), "Weight": floats(5, 15), "Bias": floats(1, 15)}
     case(f"gru_unit {mode}", "gru_unit", unit, ["Hidden", "Gate", "ResetHiddenPrev"], {"origin_mode": mode})

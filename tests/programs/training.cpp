@@ -17,6 +17,7 @@
 
 using lod::AnyLoDTensor;
 using lod::Shape;
+using lod_test::apply;
 using lod_test::Arguments;
 using lod_test::attr;
 using lod_test::Attrs;
@@ -35,7 +36,7 @@ struct DenseSample {
   std::vector<std::pair<std::string, std::vector<Shape>>> inputs;
   std::string output = "Out";
   Attrs attrs = {};
-  std::vector<std::string> hidden = {};  ///< further outputs
+  std::vector<std::string> hidden = {};  ///< further outputs; `MeanOut=Mean` if the variable is another's
   bool positive = false;
   std::vector<std::pair<std::string, AnyLoDTensor>> constants = {};  ///< inputs without a gradient
 };
@@ -77,7 +78,10 @@ Trial trial_of(const DenseSample& sample, std::mt19937& random) {
     inputs.emplace_back(parameter, std::vector<std::string>{parameter});
     trial.feed.emplace(parameter, value);
   }
-  for (const std::string& parameter : sample.hidden) outputs.push_back({parameter, {parameter}});
+  for (const std::string& one : sample.hidden) {
+    const std::size_t equals = one.find('=');
+    outputs.push_back({one.substr(0, equals), {equals == one.npos ? one : one.substr(equals + 1)}});
+  }
   trial.forward = op(sample.type, inputs, outputs, sample.attrs);
   return trial;
 }
@@ -208,6 +212,75 @@ TEST_CASE("operators on dense tensors: gradients are those of differences") {
   check_gradient({.type = "gather",
                   .inputs = {{"X", {Shape{4, 2}}}},
                   .constants = {{"Index", plain<std::int64_t>({3}, {2, 0, 2})}}});
+}
+
+TEST_CASE("layer_norm, batch_norm: gradients are those of differences") {
+  const auto inputs = [](const Shape& x, const Shape& each) {
+    return std::vector<std::pair<std::string, std::vector<Shape>>>{{"X", {x}}, {"Scale", {each}}, {"Bias", {each}}};
+  };
+  check_gradient({"layer_norm", inputs({3, 2, 2}, {4}), "Y", {}, {"Mean", "Variance"}});
+  check_gradient({"layer_norm", {{"X", {Shape{3, 2, 2}}}}, "Y", {attr("begin_norm_axis", 2)}, {"Mean", "Variance"}});
+  const auto mean = plain<double>({2}, {0.5, -1}), variance = plain<double>({2}, {2, 0.5});
+  for (const bool is_global : {false, true}) {
+    for (const bool is_last : {false, true}) {
+      check_gradient(
+          {.type = "batch_norm",
+           .inputs = inputs(is_last ? Shape{3, 2, 2} : Shape{3, 2, 3}, {2}),
+           .output = "Y",
+           .attrs = {attr("use_global_stats", is_global), attr("data_layout", std::string(is_last ? "NHWC" : "NCHW"))},
+           .hidden = {"SavedMean", "SavedVariance", "MeanOut=Mean", "VarianceOut=Variance"},
+           .constants = {{"Mean", mean}, {"Variance", variance}}});
+    }
+  }
+}
+
+TEST_CASE("dropout: in training a mask says what stays, and the gradient goes there") {
+  const auto x = plain<float>({2000}, lod_test::Floats(2000, 3));
+  for (const bool upscales : {false, true}) {
+    const Attrs attrs = {
+        attr("dropout_prob", 0.25F), attr("seed", 5),
+        attr("dropout_implementation", std::string(upscales ? "upscale_in_train" : "downgrade_in_infer"))};
+    const auto results = apply("dropout", {{"X", {x}}}, {"Out", "Mask"}, attrs);
+    const auto out = numbers<float>(results[0]);
+    const auto mask = numbers<std::uint8_t>(results[1]);
+    const auto count = std::count(mask.begin(), mask.end(), 1);
+    CHECK((count > 1400 && count < 1600));
+    const auto back =
+        numbers<float>(apply("dropout_grad", {{"Mask", {results[1]}}, {"Out@GRAD", {x}}}, {"X@GRAD"}, attrs)[0]);
+    CHECK(out == back);
+    for (std::size_t i = 0; i < out.size(); ++i) CHECK(out[i] == (mask[i] ? upscales ? 4 : 3 : 0));
+    CHECK(numbers<float>(apply("dropout", {{"X", {x}}}, {"Out", "-Mask"}, attrs)[0]) == out);
+  }
+}
+
+TEST_CASE(
+    "uniform_random, gaussian_random, truncated_gaussian_random: seeds decide, and the distributions are theirs") {
+  const auto draw = [](const char* type, Attrs attrs) {
+    attrs.push_back(attr("shape", std::vector<std::int64_t>{50, 200}));
+    return numbers<float>(apply(type, {}, {"Out"}, std::move(attrs))[0]);
+  };
+  const auto moments = [](const lod_test::Floats& values) {
+    double mean = 0, square = 0;
+    for (const float v : values) {
+      mean += static_cast<double>(v) / static_cast<double>(values.size());
+      square += static_cast<double>(v) * static_cast<double>(v) / static_cast<double>(values.size());
+    }
+    return std::pair(mean, std::sqrt(square - mean * mean));
+  };
+  const auto uniform = draw("uniform_random", {attr("min", 1.0F), attr("max", 3.0F), attr("seed", 1)});
+  CHECK((*std::min_element(uniform.begin(), uniform.end()) >= 1 &&
+         *std::max_element(uniform.begin(), uniform.end()) < 3));
+  CHECK(moments(uniform).first == doctest::Approx(2).epsilon(0.02));
+  CHECK(moments(uniform).second == doctest::Approx(2 / std::sqrt(12)).epsilon(0.02));
+  CHECK(draw("uniform_random", {attr("min", 1.0F), attr("max", 3.0F), attr("seed", 1)}) == uniform);
+  CHECK(draw("uniform_random", {attr("min", 1.0F), attr("max", 3.0F), attr("seed", 2)}) != uniform);
+  const auto normal = draw("gaussian_random", {attr("mean", 5.0F), attr("std", 2.0F)});
+  CHECK(moments(normal).first == doctest::Approx(5).epsilon(0.02));
+  CHECK(moments(normal).second == doctest::Approx(2).epsilon(0.02));
+  const auto truncated = draw("truncated_gaussian_random", {attr("mean", 5.0F), attr("std", 2.0F)});
+  CHECK((*std::min_element(truncated.begin(), truncated.end()) >= 1 &&
+         *std::max_element(truncated.begin(), truncated.end()) <= 9));
+  CHECK(moments(truncated).second == doctest::Approx(2 * 0.87963).epsilon(0.03));
 }
 
 TEST_CASE("losses: gradients are those of differences") {

@@ -6,8 +6,10 @@
 #include <lod/core/target.hpp>
 #include <lod/program/operator.hpp>
 #include <lod/program/operators/activation_gradients.hpp>
+#include <lod/program/operators/beam_search.hpp>
 #include <lod/program/operators/control.hpp>
 #include <lod/program/operators/convolution.hpp>
+#include <lod/program/operators/crf.hpp>
 #include <lod/program/operators/elementwise.hpp>
 #include <lod/program/operators/elementwise_gradients.hpp>
 #include <lod/program/operators/embedding.hpp>
@@ -22,13 +24,18 @@
 #include <lod/program/operators/optimizers.hpp>
 #include <lod/program/operators/pooling.hpp>
 #include <lod/program/operators/products.hpp>
+#include <lod/program/operators/random.hpp>
+#include <lod/program/operators/recurrent.hpp>
 #include <lod/program/operators/reductions.hpp>
 #include <lod/program/operators/row_sparse.hpp>
 #include <lod/program/operators/sequence.hpp>
-#include <lod/program/operators/sequence_gradients.hpp>
 #include <lod/program/operators/tensor_array.hpp>
+#include <lod/program/operators/sequence_gradients.hpp>
 #include <lod/program/operators/unary.hpp>
 
+#include <algorithm>
+#include <functional>
+#include <iterator>
 #include <span>
 
 namespace lod::inline LOD_INTERFACE::inline LOD_TARGET::operators_of_programs {
@@ -47,7 +54,13 @@ std::span<const detail::BuiltInOperator<E>> all() {
        gradient<"lod_tensor_to_array: X=Out@GRAD, RankTable -> Out=X@GRAD">},
       {"assign", assign<E>, gradient<"assign: X=Out@GRAD -> Out=X@GRAD">},
       {"assign_value", assign_value<E>},
+      {"batch_norm", batch_norm<E>,
+       gradient<"X, Scale, Bias, SavedMean, SavedVariance, MeanOut, VarianceOut, ReserveSpace, Y@GRAD -> X@GRAD, "
+                "Scale@GRAD, Bias@GRAD">},
+      {"batch_norm_grad", batch_norm_grad<E>},
       {"batch_norm", batch_norm<E>},
+      {"beam_search", beam_search<E>},
+      {"beam_search_decode", beam_search_decode<E>},
       {"brelu", activation<BoundedRelu, E>, gradient<"X, Out@GRAD -> X@GRAD">},
       {"brelu_grad", activation_grad<SlopeOfBoundedRelu, E>},
       {"cast", cast<E>, gradient_of_cast},
@@ -73,6 +86,8 @@ std::span<const detail::BuiltInOperator<E>> all() {
       {"depthwise_conv2d", conv2d<E>, gradient<"Input, Filter, Output@GRAD -> Input@GRAD, Filter@GRAD">},
       {"depthwise_conv2d_grad", conv2d_grad<E>},
       {"dropout", dropout<E>},
+      {"dropout", dropout<E>, gradient<"Mask, Out@GRAD -> X@GRAD">},
+      {"dropout_grad", dropout_grad<E>},
       {"edit_distance", edit_distance<E>},
       {"elementwise_add", elementwise<Adds, E>, gradient<"X, Y, Out@GRAD -> X@GRAD, Y@GRAD">},
       {"elementwise_add_grad", elementwise_grad<GradientOfAdd, E>},
@@ -114,6 +129,7 @@ std::span<const detail::BuiltInOperator<E>> all() {
       {"ftrl", optimizer<StepOfFtrl, E>},
       {"gather", gather<E>, gradient<"X, Index, Out@GRAD -> X@GRAD">},
       {"gather_grad", gather_grad<E>},
+      {"gaussian_random", random_numbers<Gaussian<false>, E>},
       {"gelu", activation<Gelu, E>, gradient<"X, Out@GRAD -> X@GRAD">},
       {"gelu_grad", activation_grad<SlopeOfGelu, E>},
       {"get_tensor_from_selected_rows", get_tensor_from_selected_rows<E>},
@@ -138,16 +154,25 @@ std::span<const detail::BuiltInOperator<E>> all() {
       {"increment", increment<E>},
       {"is_empty", is_empty<E>},
       {"layer_norm", layer_norm<E>},
+      {"layer_norm", layer_norm<E>,
+       gradient<"X, Scale, Bias, Mean, Variance, Y@GRAD -> X@GRAD, Scale@GRAD, Bias@GRAD">},
+      {"layer_norm_grad", layer_norm_grad<E>},
       {"leaky_relu", activation<LeakyRelu, E>, gradient<"X, Out@GRAD -> X@GRAD">},
       {"leaky_relu_grad", activation_grad<SlopeOfLeakyRelu, E>},
       {"less_equal", comparison<LessEqual, E>},
       {"less_than", comparison<Less, E>},
       {"lod_array_length", lod_array_length<E>},
       {"lod_rank_table", lod_rank_table<E>},
+      {"linear_chain_crf", linear_chain_crf<E>,
+       gradient<"Emission, Transition, Label, Alpha, EmissionExps, TransitionExps, LogLikelihood@GRAD -> "
+                "Emission@GRAD, Transition@GRAD">},
+      {"linear_chain_crf_grad", linear_chain_crf_grad<E>},
       {"lod_reset", lod_reset<E>, gradient<"X, Out@GRAD -> X@GRAD">},
       {"lod_reset_grad", lod_reset_grad<E>},
       {"lod_tensor_to_array", lod_tensor_to_array<E>,
        gradient<"array_to_lod_tensor: X=Out@GRAD, RankTable -> Out=X@GRAD">},
+      {"lod_reset", lod_reset<E>, gradient<"X, Out@GRAD -> X@GRAD">},
+      {"lod_reset_grad", lod_reset_grad<E>},
       {"log", activation<Log, E>, gradient<"X, Out@GRAD -> X@GRAD">},
       {"log_grad", activation_grad<SlopeOfLog, E>},
       {"log_softmax", softmax<E, true>, gradient<"Out, Out@GRAD -> X@GRAD">},
@@ -225,6 +250,10 @@ std::span<const detail::BuiltInOperator<E>> all() {
       {"scale", scale<E>, gradient_of_scale},
       {"select_input", select_input<E>, gradient<"select_output: Mask, X=Out@GRAD -> Out=X@GRAD">},
       {"select_output", select_output<E>, gradient<"select_input: Mask, X=Out@GRAD -> Out=X@GRAD">},
+      {"sequence_concat", sequence_concat<E>},
+      {"sequence_conv", sequence_conv<E>},
+      {"select_input", select_input<E>},
+      {"select_output", select_output<E>},
       {"sequence_concat", sequence_concat<E>, gradient<"X, Out@GRAD -> X@GRAD">},
       {"sequence_concat_grad", sequence_concat_grad<E>},
       {"sequence_conv", sequence_conv<E>,
@@ -314,12 +343,17 @@ std::span<const detail::BuiltInOperator<E>> all() {
       {"transpose2", transpose<E>, gradient<"XShape, Out@GRAD -> X@GRAD">},
       {"transpose2_grad", transpose<E, true>},
       {"transpose_grad", transpose<E, true>},
+      {"truncated_gaussian_random", random_numbers<Gaussian<true>, E>},
+      {"uniform_random", random_numbers<Uniform, E>},
       {"unsqueeze", unsqueeze<E>},
       {"unsqueeze2", unsqueeze<E>, gradient<"XShape, Out@GRAD -> X@GRAD">},
       {"unsqueeze2_grad", reshape_grad<E, false>},
       {"while", while_loop<E>},
       {"write_to_array", write_to_array<E>, gradient<"read_from_array: I, X=Out@GRAD, X_W=X -> Out=X@GRAD">},
   };
+  static_assert(std::ranges::adjacent_find(operators, std::ranges::greater_equal(),
+                                           &detail::BuiltInOperator<E>::type) == std::end(operators),
+                "types ascend");
   return operators;
 }
 

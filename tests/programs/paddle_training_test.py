@@ -1,0 +1,217 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Compares training with PaddlePaddle 2.6.2, which must be installed (with NumPy 1).
+
+paddle_training_test.py <train_files> [WORD...]: trains the models whose names contain one of the words, by default all,
+for ten steps each: by PaddlePaddle, by this library with PaddlePaddle's program, by this library with the program that
+its own append_backward and minimize made, and by PaddlePaddle with that program. All four must have the same losses.
+"""
+import os
+import subprocess
+import sys
+import tempfile
+
+import numpy as np
+import paddle
+from paddle_test import Ragged, read_tensor, write_tensor
+
+STEPS = 10
+random = np.random.RandomState(3)
+static, optimizer = paddle.static, paddle.optimizer
+
+
+def floats(*shape):
+    return random.standard_normal(shape).astype("float32")
+
+
+def data(name, value):
+    value = value if isinstance(value, Ragged) else Ragged(value)
+    shape = [-1] + list(value.array.shape[1:])
+    return static.data(name, shape, str(value.array.dtype), lod_level=len(value.lengths)), value
+
+
+def op(type, inputs, outputs=("Out",), attrs=None):
+    """Appends an operator; returns the variables of its outputs."""
+    block = static.default_main_program().global_block()
+    made = [block.create_var(name=paddle.utils.unique_name.generate(f"{type}.{name}"), dtype="float32") for name in outputs]
+    block.append_op(type=type, inputs={name: value if isinstance(value, list) else [value] for name, value in inputs.items()},
+                    outputs={name: [var] for name, var in zip(outputs, made)}, attrs=attrs or {})
+    return made if len(made) > 1 else made[0]
+
+
+def parameter(name, *shape):
+    return static.create_parameter(list(shape), "float32", name=name,
+                                   default_initializer=paddle.nn.initializer.Assign(0.3 * floats(*shape)))
+
+
+def mean(x):
+    """A mean with the shape {1}, whatever the version."""
+    return op("mean", {"X": x})
+
+
+# Each model gets a dictionary for what it feeds, and returns its loss.
+
+
+def softmax_regression(feed):
+    x, feed["x"] = data("x", floats(8, 5))
+    label, feed["label"] = data("label", random.randint(0, 3, (8, 1)).astype("int64"))
+    h = static.nn.fc(x, 6, activation="tanh")
+    h = paddle.nn.functional.leaky_relu(h + static.nn.fc(h, 6, activation="relu"), 0.1)
+    return paddle.mean(paddle.nn.functional.softmax_with_cross_entropy(static.nn.fc(h, 3), label))
+
+
+def cross_entropy(feed):
+    x, feed["x"] = data("x", floats(8, 5))
+    label, feed["label"] = data("label", random.randint(0, 3, (8, 1)).astype("int64"))
+    y = static.nn.fc(x, 3, activation="softmax")
+    loss, _, _ = op("cross_entropy2", {"X": y, "Label": label}, ("Y", "XShape", "MatchX"))
+    return mean(loss)
+
+
+def shared_embedding(feed, sparse=False):
+    """A table that is used twice; sums, slices and products of matrices."""
+    ids, feed["ids"] = data("ids", random.randint(0, 9, (4, 3)).astype("int64"))
+    other, feed["other"] = data("other", random.randint(0, 9, (4, 3)).astype("int64"))
+    table = parameter("table", 11, 4)
+    a = op("lookup_table_v2", {"W": table, "Ids": ids}, attrs={"is_sparse": sparse})
+    b = op("lookup_table_v2", {"W": table, "Ids": other}, attrs={"is_sparse": sparse})
+    scores = paddle.matmul(a, b, transpose_y=True)
+    weights = paddle.nn.functional.softmax(scores)
+    mixed = paddle.reshape(paddle.matmul(weights, b), [4, 12])
+    left, right = paddle.split(paddle.concat([mixed, paddle.reshape(a, [4, 12])], axis=1), 2, axis=1)
+    return paddle.mean(paddle.square(left * right - paddle.sum(a[:, 1], axis=1, keepdim=True)))
+
+
+def sparse_embedding(feed):
+    return shared_embedding(feed, sparse=True)
+
+
+def batch_norm(feed):
+    x, feed["x"] = data("x", floats(6, 3, 2, 2))
+    y = static.nn.batch_norm(x, momentum=0.8)
+    y = static.nn.layer_norm(paddle.reshape(y, [-1, 12]))
+    return paddle.mean(paddle.square(static.nn.fc(y, 2) - 1.0))
+
+
+def reductions(feed):
+    x, feed["x"] = data("x", floats(4, 6))
+    h = paddle.transpose(paddle.reshape(static.nn.fc(x, 6), [-1, 2, 3]), [0, 2, 1])
+    h = paddle.max(h, axis=1) + paddle.min(h, axis=1) * paddle.sum(h, axis=[1])
+    h = paddle.stack([paddle.exp(-h), paddle.nn.functional.sigmoid(h)], axis=1)
+    return paddle.mean(paddle.clip(paddle.squeeze(paddle.unsqueeze(h, [0]), [0]), -1.0, 2.0))
+
+
+def sequences(feed):
+    ids, feed["ids"] = data("ids", Ragged(random.randint(0, 9, (9, 1)).astype("int64"), [3, 1, 5]))
+    label, feed["label"] = data("label", random.randint(0, 2, (3, 1)).astype("int64"))
+    x = op("lookup_table", {"W": parameter("table", 11, 4), "Ids": ids}, attrs={"is_sparse": True})
+    pooled, _ = op("sequence_pool", {"X": x}, ("Out", "MaxIndex"), {"pooltype": "SQRT"})
+    pooled.desc.set_shape([-1, 4])
+    y = static.nn.fc(pooled, 2)
+    return paddle.mean(paddle.nn.functional.softmax_with_cross_entropy(y, label))
+
+
+norm = paddle.nn.ClipGradByNorm(0.1)
+runs = [
+    (softmax_regression, lambda: optimizer.SGD(0.5), "SGD 0.5"),
+    (softmax_regression, lambda: optimizer.Momentum(0.1, 0.9, use_nesterov=True), "Momentum 0.1 nesterov"),
+    (softmax_regression, lambda: optimizer.Adagrad(0.1), "Adagrad 0.1"),
+    (softmax_regression, lambda: optimizer.RMSProp(0.05, momentum=0.5, centered=True), "RMSProp 0.05 centered"),
+    (softmax_regression, lambda: optimizer.Adam(0.05), "Adam 0.05"),
+    (softmax_regression, lambda: optimizer.SGD(0.5, weight_decay=paddle.regularizer.L2Decay(0.1)), "SGD 0.5 l2"),
+    (softmax_regression, lambda: optimizer.Adam(0.05, weight_decay=paddle.regularizer.L1Decay(0.1)), "Adam 0.05 l1"),
+    (softmax_regression, lambda: optimizer.Momentum(0.5, weight_decay=paddle.regularizer.L2Decay(0.1)), "Momentum 0.5 l2"),
+    (softmax_regression, lambda: optimizer.SGD(0.5, grad_clip=paddle.nn.ClipGradByValue(0.02)), "SGD 0.5 value"),
+    (softmax_regression, lambda: optimizer.SGD(0.5, grad_clip=norm), "SGD 0.5 norm"),
+    (softmax_regression, lambda: optimizer.SGD(0.5, grad_clip=paddle.nn.ClipGradByGlobalNorm(0.1)), "SGD 0.5 global"),
+    (cross_entropy, lambda: optimizer.Adam(0.05), "Adam 0.05"),
+    (shared_embedding, lambda: optimizer.Adam(0.05), "Adam 0.05"),
+    (sparse_embedding, lambda: optimizer.SGD(0.5), "SGD 0.5"),
+    (sparse_embedding, lambda: optimizer.Adagrad(0.1), "Adagrad 0.1"),
+    (sparse_embedding, lambda: optimizer.SGD(0.5, grad_clip=paddle.nn.ClipGradByGlobalNorm(0.1)), "SGD 0.5 global"),
+    (batch_norm, lambda: optimizer.SGD(0.1), "SGD 0.1"),
+    (reductions, lambda: optimizer.Adam(0.05), "Adam 0.05"),
+    (sequences, lambda: optimizer.SGD(0.5), "SGD 0.5"),
+]
+
+
+def train(exe, program, startup, feed, loss, values):
+    """The losses of ten steps that begin with these parameters."""
+    scope = static.Scope()
+    with static.scope_guard(scope):
+        exe.run(startup)
+        for name, value in values.items():
+            scope.var(name).get_tensor().set(value, paddle.CPUPlace())
+        return [float(np.ravel(exe.run(program, feed=feed, fetch_list=[loss])[0])[0]) for _ in range(STEPS)]
+
+
+def program_of(path):
+    with open(path, "rb") as file:
+        return static.Program.parse_from_string(file.read())
+
+
+def main(trainer, words):
+    exe, failures, count = paddle.base.Executor(paddle.CPUPlace()), 0, 0
+    with tempfile.TemporaryDirectory() as root:
+        expected = {}
+        for model, make, how in runs:
+            name = f"{model.__name__} {how}"
+            if words and not any(word in name for word in words):
+                continue
+            forward, main_program, startup, feed = None, static.Program(), static.Program(), {}
+            with paddle.utils.unique_name.guard(), static.program_guard(main_program, startup):
+                loss = model(feed)
+                forward = main_program.clone()
+                make().minimize(loss)
+            values = {}
+            scope = static.Scope()
+            with static.scope_guard(scope):
+                exe.run(startup)
+                for var in forward.list_vars():
+                    if var.persistable:
+                        values[var.name] = np.array(scope.find_var(var.name).get_tensor())
+            tensors = {}
+            for key, value in feed.items():
+                tensors[key] = paddle.base.core.LoDTensor()
+                tensors[key].set(value.array, paddle.CPUPlace())
+                if value.lengths:
+                    tensors[key].set_recursive_sequence_lengths(value.lengths)
+            folder = os.path.join(root, str(count))
+            count += 1
+            for part in "feed", "parameters":
+                os.makedirs(os.path.join(folder, part))
+            for file, program in (("program", main_program), ("startup", startup), ("forward", forward)):
+                with open(os.path.join(folder, file), "wb") as out:
+                    out.write(program.desc.serialize_to_string())
+            for key, value in feed.items():
+                write_tensor(os.path.join(folder, "feed", key), value.array, value.lengths)
+            for key, value in values.items():
+                write_tensor(os.path.join(folder, "parameters", key), value)
+            with open(os.path.join(folder, "how"), "w") as out:
+                out.write(f"{loss.name} {STEPS} {how}")
+            expected[folder] = name, tensors, loss.name, values, train(exe, main_program, startup, tensors, loss.name, values)
+        subprocess.run([trainer, *expected], check=True)
+        for folder, (name, tensors, loss, values, losses) in expected.items():
+            if os.path.exists(os.path.join(folder, "error")):
+                print(f"{name}: {open(os.path.join(folder, 'error')).read()}")
+                failures += 1
+                continue
+            found = {"PaddlePaddle's program here": read_tensor(os.path.join(folder, "losses_of_theirs"))[0],
+                     "our program here": read_tensor(os.path.join(folder, "losses_of_ours"))[0]}
+            try:
+                found["our program by PaddlePaddle"] = train(
+                    exe, program_of(os.path.join(folder, "our_program")), program_of(os.path.join(folder, "our_startup")),
+                    tensors, loss, values)
+            except Exception as error:  # noqa: BLE001
+                failures += 1
+                print(f"{name}: our program by PaddlePaddle: {str(error).strip().splitlines()[-1]}")
+            for what, other in found.items():
+                if not np.allclose(other, losses, 1e-4, 1e-4):
+                    failures += 1
+                    print(f"{name}: {what}: {[round(float(loss), 5) for loss in other]}, "
+                          f"expected {[round(loss, 5) for loss in losses]}")
+    print(f"{count} models, {failures} failures")
+    return failures > 0
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1], sys.argv[2:]))
