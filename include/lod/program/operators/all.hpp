@@ -29,8 +29,8 @@
 #include <lod/program/operators/reductions.hpp>
 #include <lod/program/operators/row_sparse.hpp>
 #include <lod/program/operators/sequence.hpp>
-#include <lod/program/operators/tensor_array.hpp>
 #include <lod/program/operators/sequence_gradients.hpp>
+#include <lod/program/operators/tensor_array.hpp>
 #include <lod/program/operators/unary.hpp>
 
 #include <algorithm>
@@ -58,7 +58,6 @@ std::span<const detail::BuiltInOperator<E>> all() {
        gradient<"X, Scale, Bias, SavedMean, SavedVariance, MeanOut, VarianceOut, ReserveSpace, Y@GRAD -> X@GRAD, "
                 "Scale@GRAD, Bias@GRAD">},
       {"batch_norm_grad", batch_norm_grad<E>},
-      {"batch_norm", batch_norm<E>},
       {"beam_search", beam_search<E>},
       {"beam_search_decode", beam_search_decode<E>},
       {"brelu", activation<BoundedRelu, E>, gradient<"X, Out@GRAD -> X@GRAD">},
@@ -85,7 +84,6 @@ std::span<const detail::BuiltInOperator<E>> all() {
       {"ctc_align", ctc_align<E>},
       {"depthwise_conv2d", conv2d<E>, gradient<"Input, Filter, Output@GRAD -> Input@GRAD, Filter@GRAD">},
       {"depthwise_conv2d_grad", conv2d_grad<E>},
-      {"dropout", dropout<E>},
       {"dropout", dropout<E>, gradient<"Mask, Out@GRAD -> X@GRAD">},
       {"dropout_grad", dropout_grad<E>},
       {"edit_distance", edit_distance<E>},
@@ -153,7 +151,6 @@ std::span<const detail::BuiltInOperator<E>> all() {
       {"im2sequence_grad", im2sequence_grad<E>},
       {"increment", increment<E>},
       {"is_empty", is_empty<E>},
-      {"layer_norm", layer_norm<E>},
       {"layer_norm", layer_norm<E>,
        gradient<"X, Scale, Bias, Mean, Variance, Y@GRAD -> X@GRAD, Scale@GRAD, Bias@GRAD">},
       {"layer_norm_grad", layer_norm_grad<E>},
@@ -161,18 +158,16 @@ std::span<const detail::BuiltInOperator<E>> all() {
       {"leaky_relu_grad", activation_grad<SlopeOfLeakyRelu, E>},
       {"less_equal", comparison<LessEqual, E>},
       {"less_than", comparison<Less, E>},
-      {"lod_array_length", lod_array_length<E>},
-      {"lod_rank_table", lod_rank_table<E>},
       {"linear_chain_crf", linear_chain_crf<E>,
        gradient<"Emission, Transition, Label, Alpha, EmissionExps, TransitionExps, LogLikelihood@GRAD -> "
                 "Emission@GRAD, Transition@GRAD">},
       {"linear_chain_crf_grad", linear_chain_crf_grad<E>},
+      {"lod_array_length", lod_array_length<E>},
+      {"lod_rank_table", lod_rank_table<E>},
       {"lod_reset", lod_reset<E>, gradient<"X, Out@GRAD -> X@GRAD">},
       {"lod_reset_grad", lod_reset_grad<E>},
       {"lod_tensor_to_array", lod_tensor_to_array<E>,
        gradient<"array_to_lod_tensor: X=Out@GRAD, RankTable -> Out=X@GRAD">},
-      {"lod_reset", lod_reset<E>, gradient<"X, Out@GRAD -> X@GRAD">},
-      {"lod_reset_grad", lod_reset_grad<E>},
       {"log", activation<Log, E>, gradient<"X, Out@GRAD -> X@GRAD">},
       {"log_grad", activation_grad<SlopeOfLog, E>},
       {"log_softmax", softmax<E, true>, gradient<"Out, Out@GRAD -> X@GRAD">},
@@ -250,10 +245,6 @@ std::span<const detail::BuiltInOperator<E>> all() {
       {"scale", scale<E>, gradient_of_scale},
       {"select_input", select_input<E>, gradient<"select_output: Mask, X=Out@GRAD -> Out=X@GRAD">},
       {"select_output", select_output<E>, gradient<"select_input: Mask, X=Out@GRAD -> Out=X@GRAD">},
-      {"sequence_concat", sequence_concat<E>},
-      {"sequence_conv", sequence_conv<E>},
-      {"select_input", select_input<E>},
-      {"select_output", select_output<E>},
       {"sequence_concat", sequence_concat<E>, gradient<"X, Out@GRAD -> X@GRAD">},
       {"sequence_concat_grad", sequence_concat_grad<E>},
       {"sequence_conv", sequence_conv<E>,
