@@ -611,6 +611,39 @@ for layout, shape in (("NCHW", (2, 3, 4, 2)), ("NHWC", (2, 4, 2, 3))):
           "Variance": np.abs(floats(3)) + 0.1}, ["Y", "SavedMean", "SavedVariance"],
          {"data_layout": layout, "momentum": 0.8}, hidden=["MeanOut=Mean", "VarianceOut=Variance", "ReserveSpace"],
          tolerance=1e-4)
+image_layouts = (("NCHW", (2, 4, 7, 6)), ("NHWC", (2, 7, 6, 4)))
+for layout, shape in image_layouts:
+    for number, attrs in enumerate(({}, {"paddings": [1, 2]}, {"paddings": [1, 0, 2, 1], "strides": [2, 3]},
+                                    {"dilations": [2, 1], "strides": [1, 2]}, {"padding_algorithm": "SAME"},
+                                    {"padding_algorithm": "SAME", "strides": [2, 3], "dilations": [2, 2]},
+                                    {"padding_algorithm": "VALID", "paddings": [1, 1], "strides": [2, 2]},
+                                    {"groups": 2, "paddings": [1, 1]})):
+        attrs = {"strides": [1, 1], "paddings": [0, 0], "dilations": [1, 1], "data_format": layout, **attrs}
+        filters = floats(6, 4 // attrs.get("groups", 1), 3, 2)
+        case(f"conv2d {layout} {number}", "conv2d", {"Input": floats(*shape), "Filter": filters}, ["Output"], attrs)
+        gradient(f"conv2d {layout} {number}", "conv2d", {"Input": floats(*shape), "Filter": filters}, ["Output"],
+                 ["Input", "Filter"], attrs)
+    case(f"conv2d {layout} pixels", "conv2d", {"Input": floats(*shape), "Filter": floats(3, 4, 1, 1)}, ["Output"],
+         {"data_format": layout})
+    depthwise = {"Input": floats(*shape), "Filter": floats(8, 1, 3, 3)}
+    attrs = {"groups": 4, "paddings": [1, 1], "strides": [2, 1], "dilations": [1, 1], "data_format": layout}
+    case(f"depthwise_conv2d {layout}", "depthwise_conv2d", depthwise, ["Output"], attrs)
+    gradient(f"depthwise_conv2d {layout}", "depthwise_conv2d", depthwise, ["Output"], ["Input", "Filter"], attrs)
+    for pool in "max", "avg":
+        for number, attrs in enumerate(({}, {"strides": [2, 2]}, {"strides": [3, 2], "ceil_mode": True},
+                                        {"paddings": [1, 1]}, {"paddings": [1, 1], "exclusive": False},
+                                        {"paddings": [1, 0, 0, 1], "exclusive": False, "strides": [2, 2]},
+                                        {"paddings": [0, 1, 1, 0], "exclusive": False, "ceil_mode": True,
+                                         "strides": [2, 2]}, {"global_pooling": True}, {"adaptive": True},
+                                        {"adaptive": True, "paddings": [1, 1]},
+                                        {"padding_algorithm": "SAME", "strides": [2, 2]},
+                                        {"padding_algorithm": "VALID", "paddings": [1, 1]})):
+            if attrs.get("adaptive") and pool == "max":
+                continue  # PaddlePaddle 2.6.2 takes it for a window of that size
+            attrs = {"ksize": [3, 2], "strides": [1, 1], "paddings": [0, 0], "pooling_type": pool,
+                     "data_format": layout, **attrs}
+            case(f"pool2d {layout} {pool} {number}", "pool2d", {"X": floats(*shape)}, ["Out"], attrs)
+            gradient(f"pool2d {layout} {pool} {number}", "pool2d", {"X": floats(*shape)}, ["Out"], ["X"], attrs)
 
 if __name__ == "__main__":
     sys.exit(main(sys.argv[1], sys.argv[2:]))

@@ -8,6 +8,7 @@
 #include <lod/program/operators/activation_gradients.hpp>
 #include <lod/program/operators/beam_search.hpp>
 #include <lod/program/operators/control.hpp>
+#include <lod/program/operators/convolution.hpp>
 #include <lod/program/operators/crf.hpp>
 #include <lod/program/operators/elementwise.hpp>
 #include <lod/program/operators/elementwise_gradients.hpp>
@@ -22,6 +23,7 @@
 #include <lod/program/operators/movement_gradients.hpp>
 #include <lod/program/operators/norms.hpp>
 #include <lod/program/operators/optimizers.hpp>
+#include <lod/program/operators/pooling.hpp>
 #include <lod/program/operators/products.hpp>
 #include <lod/program/operators/random.hpp>
 #include <lod/program/operators/recurrent.hpp>
@@ -73,6 +75,8 @@ std::span<const detail::BuiltInOperator<E>> all() {
       {"concat_grad", concat_grad<E, false>},
       {"conditional_block", conditional_block<E>},
       {"conditional_block_infer", conditional_block<E>},
+      {"conv2d", conv2d<E>, gradient<"Input, Filter, Output@GRAD -> Input@GRAD, Filter@GRAD">},
+      {"conv2d_grad", conv2d_grad<E>},
       {"cos", activation<Cosine, E>, gradient<"X, Out@GRAD -> X@GRAD">},
       {"cos_grad", activation_grad<SlopeOfCosine, E>},
       {"cos_sim", cos_sim<E>, gradient<"X, Y, Out, XNorm, YNorm, Out@GRAD -> X@GRAD, Y@GRAD">},
@@ -83,6 +87,8 @@ std::span<const detail::BuiltInOperator<E>> all() {
       {"cross_entropy_grad", cross_entropy_grad<E>},
       {"cross_entropy_grad2", cross_entropy_grad2<E>},
       {"ctc_align", ctc_align<E>},
+      {"depthwise_conv2d", conv2d<E>, gradient<"Input, Filter, Output@GRAD -> Input@GRAD, Filter@GRAD">},
+      {"depthwise_conv2d_grad", conv2d_grad<E>},
       {"dropout", dropout<E>, gradient<"Mask, Out@GRAD -> X@GRAD">},
       {"dropout_grad", dropout_grad<E>},
       {"edit_distance", edit_distance<E>},
@@ -204,6 +210,8 @@ std::span<const detail::BuiltInOperator<E>> all() {
       {"not_equal", comparison<NotEqual, E>},
       {"one_hot", one_hot<E, true>},
       {"one_hot_v2", one_hot<E, false>},
+      {"pool2d", pool2d<E>, gradient<"X, Out, Out@GRAD -> X@GRAD">},
+      {"pool2d_grad", pool2d_grad<E>},
       {"pow", activation<ToThePower, E>, gradient<"X, Out@GRAD -> X@GRAD">},
       {"pow_grad", activation_grad<SlopeOfPower, E>},
       {"print", print<E>},
