@@ -254,6 +254,19 @@ class OperatorCall {
 
   /// What the operator runs on.
   LOD_TAGGED const E& executor() const noexcept { return *executor_; }
+  /// From now on it runs on this one, which must outlive the call.
+  LOD_TAGGED void run_on(const E& executor) noexcept { executor_ = &executor; }
+
+  /// The most innermost sequences that one of its tensors has.
+  LOD_TAGGED std::int64_t sequences() const {
+    std::int64_t most = 0;
+    for (const Variable* const variable : variables_) {
+      if (!variable || !variable->template holds<AnyLoDTensor>()) continue;
+      const LoD& lod = variable->template get<AnyLoDTensor>().lod();
+      if (lod.levels() > 0) most = std::max(most, lod.size(lod.levels() - 1));
+    }
+    return most;
+  }
 
   /// Whether an argument of a slot is there: an empty name stands for none.
   LOD_TAGGED bool has(const Slot& slot, std::size_t i = 0) const noexcept {
@@ -289,16 +302,6 @@ class OperatorCall {
     AnyLoDTensor* const spare = is_read(slot, i) ? &spare_ : nullptr;
     return OutputBytes(written, (spare ? *spare : written).resized(type, lod, row_shape, rows, executor_->resource()),
                        spare);
-  }
-  /// An output as large as `like`, a tensor of this call, for operators each of whose elements depends on that element
-  /// of `like` alone: where the two are one variable, they work in its memory.
-  LOD_TAGGED OutputBytes output_elements(const Slot& slot, DataType type, const AnyLoDTensor& like,
-                                         std::size_t i = 0) const {
-    AnyLoDTensor& kept = variable(slot, i).template get<AnyLoDTensor>();
-    if (&kept == &like && kept.data_type() == type && !kept.read_only() && !kept.shares_memory()) {
-      return OutputBytes(kept, AnyLoDTensor(kept), nullptr);
-    }
-    return output_bytes(slot, type, like.lod(), like.row_shape(), like.rows(), i);
   }
   /// The same for a whole shape, in which a scalar is one row: with the levels of `like` where it has as many rows.
   LOD_TAGGED OutputBytes output_bytes(const Slot& slot, DataType type, const Shape& shape, const AnyLoDTensor& like,
@@ -379,8 +382,7 @@ struct Operator {
   /// compares: `append_backward` then takes its outputs for constants.
   std::function<DescribeGradient> gradient = {};
   /// Describes what it gives, from descriptions of what it takes, for `infer_shapes`; nothing if that is not known
-  /// before it runs. Gradients, types that end with `_grad`, need none: what they give is described as what it is the
-  /// gradient of.
+  /// before it runs. Gradients need none: what they give, `x@GRAD`, is described as `x`.
   InferShape infer = {};
 };
 

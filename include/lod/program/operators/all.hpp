@@ -6,19 +6,24 @@
 #include <lod/core/target.hpp>
 #include <lod/program/operator.hpp>
 #include <lod/program/operators/activation_gradients.hpp>
+#include <lod/program/operators/beam_search.hpp>
 #include <lod/program/operators/control.hpp>
+#include <lod/program/operators/convolution.hpp>
+#include <lod/program/operators/crf.hpp>
 #include <lod/program/operators/elementwise.hpp>
 #include <lod/program/operators/elementwise_gradients.hpp>
 #include <lod/program/operators/embedding.hpp>
 #include <lod/program/operators/filling.hpp>
 #include <lod/program/operators/gradients_of_parameters.hpp>
 #include <lod/program/operators/gru.hpp>
+#include <lod/program/operators/labelling.hpp>
 #include <lod/program/operators/losses.hpp>
 #include <lod/program/operators/lstm.hpp>
 #include <lod/program/operators/movement.hpp>
 #include <lod/program/operators/movement_gradients.hpp>
 #include <lod/program/operators/norms.hpp>
 #include <lod/program/operators/optimizers.hpp>
+#include <lod/program/operators/pooling.hpp>
 #include <lod/program/operators/products.hpp>
 #include <lod/program/operators/random.hpp>
 #include <lod/program/operators/recurrent.hpp>
@@ -30,6 +35,9 @@
 #include <lod/program/operators/tensor_array.hpp>
 #include <lod/program/operators/unary.hpp>
 
+#include <algorithm>
+#include <functional>
+#include <iterator>
 #include <span>
 
 namespace lod::inline LOD_INTERFACE::inline LOD_TARGET::operators_of_programs {
@@ -53,6 +61,8 @@ std::span<const detail::BuiltInOperator<E>> all() {
        gradient<"X, Scale, Bias, SavedMean, SavedVariance, MeanOut, VarianceOut, ReserveSpace, Y@GRAD -> X@GRAD, "
                 "Scale@GRAD, Bias@GRAD">},
       {"batch_norm_grad", batch_norm_grad<E>},
+      {"beam_search", beam_search<E>},
+      {"beam_search_decode", beam_search_decode<E>},
       {"brelu", activation<BoundedRelu, E>, gradient<"X, Out@GRAD -> X@GRAD">},
       {"brelu_grad", activation_grad<SlopeOfBoundedRelu, E>},
       {"cast", cast<E>, gradient_of_cast},
@@ -65,6 +75,8 @@ std::span<const detail::BuiltInOperator<E>> all() {
       {"concat_grad", concat_grad<E, false>},
       {"conditional_block", conditional_block<E>},
       {"conditional_block_infer", conditional_block<E>},
+      {"conv2d", conv2d<E>, gradient<"Input, Filter, Output@GRAD -> Input@GRAD, Filter@GRAD">},
+      {"conv2d_grad", conv2d_grad<E>},
       {"cos", activation<Cosine, E>, gradient<"X, Out@GRAD -> X@GRAD">},
       {"cos_grad", activation_grad<SlopeOfCosine, E>},
       {"cos_sim", cos_sim<E>, gradient<"X, Y, Out, XNorm, YNorm, Out@GRAD -> X@GRAD, Y@GRAD">},
@@ -75,6 +87,8 @@ std::span<const detail::BuiltInOperator<E>> all() {
       {"cross_entropy_grad", cross_entropy_grad<E>},
       {"cross_entropy_grad2", cross_entropy_grad2<E>},
       {"ctc_align", ctc_align<E>},
+      {"depthwise_conv2d", conv2d<E>, gradient<"Input, Filter, Output@GRAD -> Input@GRAD, Filter@GRAD">},
+      {"depthwise_conv2d_grad", conv2d_grad<E>},
       {"dropout", dropout<E>, gradient<"Mask, Out@GRAD -> X@GRAD">},
       {"dropout_grad", dropout_grad<E>},
       {"edit_distance", edit_distance<E>},
@@ -151,6 +165,10 @@ std::span<const detail::BuiltInOperator<E>> all() {
       {"leaky_relu_grad", activation_grad<SlopeOfLeakyRelu, E>},
       {"less_equal", comparison<LessEqual, E>},
       {"less_than", comparison<Less, E>},
+      {"linear_chain_crf", linear_chain_crf<E>,
+       gradient<"Emission, Transition, Label, Alpha, EmissionExps, TransitionExps, LogLikelihood@GRAD -> "
+                "Emission@GRAD, Transition@GRAD">},
+      {"linear_chain_crf_grad", linear_chain_crf_grad<E>},
       {"lod_array_length", lod_array_length<E>},
       {"lod_rank_table", lod_rank_table<E>},
       {"lod_reset", lod_reset<E>, gradient<"X, Out@GRAD -> X@GRAD">},
@@ -192,6 +210,8 @@ std::span<const detail::BuiltInOperator<E>> all() {
       {"not_equal", comparison<NotEqual, E>},
       {"one_hot", one_hot<E, true>},
       {"one_hot_v2", one_hot<E, false>},
+      {"pool2d", pool2d<E>, gradient<"X, Out, Out@GRAD -> X@GRAD">},
+      {"pool2d_grad", pool2d_grad<E>},
       {"pow", activation<ToThePower, E>, gradient<"X, Out@GRAD -> X@GRAD">},
       {"pow_grad", activation_grad<SlopeOfPower, E>},
       {"print", print<E>},
@@ -326,9 +346,14 @@ std::span<const detail::BuiltInOperator<E>> all() {
       {"unsqueeze", unsqueeze<E>},
       {"unsqueeze2", unsqueeze<E>, gradient<"XShape, Out@GRAD -> X@GRAD">},
       {"unsqueeze2_grad", reshape_grad<E, false>},
+      {"warpctc", warpctc<E>, gradient<"WarpCTCGrad, Logits, LogitsLength, Loss@GRAD -> Logits@GRAD">},
+      {"warpctc_grad", warpctc_grad<E>},
       {"while", while_loop<E>},
       {"write_to_array", write_to_array<E>, gradient<"read_from_array: I, X=Out@GRAD, X_W=X -> Out=X@GRAD">},
   };
+  static_assert(std::ranges::adjacent_find(operators, std::ranges::greater_equal(),
+                                           &detail::BuiltInOperator<E>::type) == std::end(operators),
+                "types ascend");
   return operators;
 }
 

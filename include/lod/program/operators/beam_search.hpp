@@ -1,0 +1,101 @@
+// SPDX-License-Identifier: Apache-2.0
+/// @file
+/// The operators of beam searches: beam_search and beam_search_decode.
+#pragma once
+
+#include <lod/core/any_tensor.hpp>
+#include <lod/core/error.hpp>
+#include <lod/core/executor.hpp>
+#include <lod/core/lod_view.hpp>
+#include <lod/core/target.hpp>
+#include <lod/program/beam_search.hpp>
+#include <lod/program/operator.hpp>
+#include <lod/program/operators/tensor_array.hpp>
+
+#include <cstddef>
+#include <cstdint>
+#include <new>
+#include <optional>
+#include <span>
+#include <vector>
+
+namespace lod::inline LOD_INTERFACE::inline LOD_TARGET::operators_of_programs {
+
+/// beam_search: pre_ids, pre_scores, ids?, scores -> selected_ids, selected_scores, parent_idx?; level = 0, beam_size,
+/// end_id, is_accumulated = true.
+template <Executor E>
+RunOperator<E> beam_search(const OperatorArguments& op) {
+  const Slot pre_ids = op.input("pre_ids"), pre_scores = op.input("pre_scores");
+  const Slot ids = op.optional_input("ids"), scores = op.input("scores");
+  const Slot out_ids = op.output("selected_ids"), out_scores = op.output("selected_scores");
+  const Slot out_parents = op.optional_output("parent_idx");
+  const BeamSearchOptions options{.beam_size = op.desc().attr<std::int32_t>("beam_size"),
+                                  .end_id = op.desc().attr<std::int32_t>("end_id"),
+                                  .level = op.attr("level", 0),
+                                  .is_accumulated = op.attr("is_accumulated", true)};
+  if (options.beam_size < 1) op.refuse_attr("beam_size", "1 or more");
+  return [=, unused = LoDTensor<std::int32_t>()](OperatorCall<E>& call) mutable {
+    call.with_floating(scores, [&](auto element) {
+      using T = typename decltype(element)::type;
+      BeamSearchOptions with_ids = options;
+      if (ids) with_ids.ids = call.template view<std::int64_t>(ids);
+      const auto search = [&](LoDTensor<std::int32_t>& parents) {
+        auto y = call.template output<std::int64_t>(out_ids);
+        auto z = call.template output<T>(out_scores);
+        beam_search_into(call.executor(), call.template view<std::int64_t>(pre_ids), call.template view<T>(pre_scores),
+                         call.template view<T>(scores), with_ids, *y, *z, parents);
+      };
+      if (out_parents) {
+        auto parents = call.template output<std::int32_t>(out_parents);
+        search(*parents);
+      } else {
+        search(unused);
+      }
+    });
+  };
+}
+
+/// Views of an array's tensors, which must all be of type T.
+template <class T, class E>
+void view_all(const OperatorCall<E>& call, const Slot& x, const Workspace::Loan<LoDTensorView<const T, Cpu>>& views) {
+  const auto& array = array_of(call, x);
+  for (std::size_t t = 0; t < array.size(); ++t) {
+    if (!array[t].template holds<T>()) {
+      throw ShapeMismatch(detail::text({call.name(x), ": element ", t, ": elements of ",
+                                        to_string(array[t].data_type()), ", expected ", to_string(data_type_v<T>)}));
+    }
+    ::new (static_cast<void*>(views.data() + t)) LoDTensorView<const T, Cpu>(array[t].template view<T>());
+  }
+}
+
+/// beam_search_decode: Ids, Scores -> SentenceIds, SentenceScores; beam_size, end_id. The arrays have the results of
+/// all steps. There may be any number of sentences, whatever the beam size is.
+template <Executor E>
+RunOperator<E> beam_search_decode(const OperatorArguments& op) {
+  const Slot ids = op.input("Ids"), scores = op.input("Scores");
+  const Slot out_ids = op.output("SentenceIds"), out_scores = op.output("SentenceScores");
+  const BeamSearchDecodeOptions options{.end_id = op.desc().attr<std::int32_t>("end_id")};
+  return [=](OperatorCall<E>& call) {
+    const auto decode = [&]<class T>(T) {
+      using IdView = LoDTensorView<const std::int64_t, Cpu>;
+      using ScoreView = LoDTensorView<const T, Cpu>;
+      Workspace& workspace = call.executor().workspace();
+      const Workspace::Loan<IdView> id_views(workspace, static_cast<std::int64_t>(array_of(call, ids).size()));
+      const Workspace::Loan<ScoreView> score_views(workspace, static_cast<std::int64_t>(array_of(call, scores).size()));
+      view_all<std::int64_t>(call, ids, id_views);
+      view_all<T>(call, scores, score_views);
+      auto y = call.template output<std::int64_t>(out_ids);
+      auto z = call.template output<T>(out_scores);
+      beam_search_decode_into(call.executor(), std::span<const IdView>(id_views.span()),
+                              std::span<const ScoreView>(score_views.span()), options, *y, *z);
+    };
+    const auto& array = array_of(call, scores);
+    if (!array.empty() && array.front().template holds<double>()) {
+      decode(double{});
+    } else {
+      decode(float{});
+    }
+  };
+}
+
+}  // namespace lod::inline LOD_INTERFACE::inline LOD_TARGET::operators_of_programs
