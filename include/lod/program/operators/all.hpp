@@ -8,6 +8,7 @@
 #include <lod/program/operators/activation_gradients.hpp>
 #include <lod/program/operators/beam_search.hpp>
 #include <lod/program/operators/control.hpp>
+#include <lod/program/operators/control_gradients.hpp>
 #include <lod/program/operators/elementwise.hpp>
 #include <lod/program/operators/elementwise_gradients.hpp>
 #include <lod/program/operators/embedding.hpp>
@@ -60,6 +61,7 @@ std::span<const detail::BuiltInOperator<E>> all() {
       {"concat", concat<E>, gradient<"X, Out@GRAD -> X@GRAD">},
       {"concat_grad", concat_grad<E, false>},
       {"conditional_block", conditional_block<E>},
+      {"conditional_block_grad", conditional_block_gradient<E>},
       {"conditional_block_infer", conditional_block<E>},
       {"cos", activation<Cosine, E>, gradient<"X, Out@GRAD -> X@GRAD">},
       {"cos_grad", activation_grad<SlopeOfCosine, E>},
@@ -313,6 +315,7 @@ std::span<const detail::BuiltInOperator<E>> all() {
       {"unsqueeze2", unsqueeze<E>, gradient<"XShape, Out@GRAD -> X@GRAD">},
       {"unsqueeze2_grad", reshape_grad<E, false>},
       {"while", while_loop<E>},
+      {"while_grad", while_gradient<E>},
       {"write_to_array", write_to_array<E>, gradient<"read_from_array: I, X=Out@GRAD, X_W=X -> Out=X@GRAD">},
   };
   return operators;
