@@ -36,7 +36,8 @@ set(DOXYGEN_HAVE_DOT NO)
 set(DOXYGEN_GENERATE_TREEVIEW YES)
 
 file(GLOB guide CONFIGURE_DEPENDS "${PROJECT_SOURCE_DIR}/docs/guide/*.md")
-set(pages README.md ${guide} examples/nested_rnn/README.md examples/python/README.md CONTRIBUTING.md CHANGELOG.md)
+set(pages README.md ${guide} examples/nested_rnn/README.md examples/lac/README.md examples/python/README.md CONTRIBUTING.md
+  CHANGELOG.md)
 
 # A page that the library writes itself: which operation takes which types.
 if(TARGET print_type_table)

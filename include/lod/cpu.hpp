@@ -13,6 +13,7 @@
 #include <lod/core/include_folders.hpp>
 #include <lod/kernels/cpu/clip.hpp>
 #include <lod/kernels/cpu/ctc_align.hpp>
+#include <lod/kernels/cpu/ctc_loss.hpp>
 #include <lod/kernels/cpu/edit_distance.hpp>
 #include <lod/kernels/cpu/elementwise.hpp>
 #include <lod/kernels/cpu/embedding.hpp>

@@ -170,7 +170,11 @@ class Case {
   auto ids_below(std::int64_t count) {
     return of_batch(draw([&] { return random_ids(draws_.engine, draws_.whole, count); }));
   }
-  /// The same, with -1 among them.
+  /// The same under levels of their own.
+  auto ids_of(const lod::LoD& lod, std::int64_t count) {
+    return on(draw([&] { return random_ids(draws_.engine, lod, count); }));
+  }
+  /// As `ids`, with -1 among them.
   auto ids_or_none() {
     return of_batch(draw([&] {
       auto some = random_ids(draws_.engine, draws_.whole, height);

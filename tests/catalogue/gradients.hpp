@@ -114,7 +114,8 @@ class GradientsOfBatch : public GradientsBy<E> {
         row_size(batch.row_size()) {}
 
   /// Numbers of rows of a table with `height` rows, on the device.
-  auto ids(std::int64_t height) { return this->there(random_ids(this->engine_, index, height)); }
+  auto ids(std::int64_t height) { return ids(index, height); }
+  auto ids(const lod::LoD& lod, std::int64_t height) { return this->there(random_ids(this->engine_, lod, height)); }
 
   Batch x;
   lod::LoD index;  ///< its levels

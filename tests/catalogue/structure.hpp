@@ -454,4 +454,33 @@ void differences(op::linear_chain_crf_grad, auto& on) {
       [&](const auto& dy) { return grad(dy).dtransition; });
 }
 
+// Labels that frames spell: half as many of them, so that there is a frame between any two.
+
+inline lod::LoD half_as_long(const lod::LoD& index) {
+  const auto offsets = index.offsets(index.levels() - 1);
+  std::vector<std::int64_t> lengths;
+  for (std::size_t i = 1; i < offsets.size(); ++i) lengths.push_back((offsets[i] - offsets[i - 1]) / 2);
+  return lod::LoD::from_lengths({lengths});
+}
+auto spelled_labels(auto& c) {
+  return c.ids_of(c.draw([&] { return half_as_long(c.index); }), c.row_size);
+}
+void sample(op::ctc_loss, auto& c) {
+  if (!c.is_short()) return;
+  lod::ctc_loss_into(c.executor, c.rows(), spelled_labels(c),
+                     {.blank = c.row_size - 1, .zero_infinity = c.variant(2) == 1}, c.out());
+}
+void sample(op::ctc_loss_grad, auto& c) {
+  if (!c.is_short()) return;
+  const auto dy = c.dense({c.index.size(c.index.levels() - 1)});
+  lod::ctc_loss_grad_into(c.executor, dy, c.rows(), spelled_labels(c), {.blank = c.row_size - 1}, c.out());
+}
+void differences(op::ctc_loss_grad, auto& on) {
+  const auto labels = on.ids(half_as_long(on.index), on.row_size);
+  const lod::CtcLossOptions options{.blank = on.random(0, on.row_size - 1), .zero_infinity = true};
+  on.check(
+      on.x, [&](const auto& at) { return lod::ctc_loss(on.executor, at, labels, options); },
+      [&](const auto& dy) { return lod::ctc_loss_grad(on.executor, dy, on.there(on.x), labels, options); });
+}
+
 }  // namespace lod_test

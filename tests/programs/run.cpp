@@ -61,6 +61,20 @@ Scope& with_parameters(Scope& scope) {
   return scope;
 }
 
+/// The two directions of a recurrent layer, on the same input, side by side.
+ProgramDesc both_directions() {
+  const auto projection = [](const std::string& name) {
+    return op("mul", {{"X", {"x"}}, {"Y", {"w" + name}}}, {{"Out", {"gates" + name}}});
+  };
+  const auto layer = [](const std::string& name, bool is_reverse) {
+    return op("gru", {{"Input", {"gates" + name}}, {"Weight", {"v" + name}}}, {{"Hidden", {"h" + name}}},
+              {attr("is_reverse", is_reverse)});
+  };
+  return program_of({projection("0"), layer("0", false), projection("1"), layer("1", true),
+                     op("concat", {{"X", {"h0", "h1"}}}, {{"Out", {"y"}}}, {attr("axis", 1)})},
+                    {"w0", "w1", "v0", "v1"});
+}
+
 }  // namespace
 
 TEST_CASE("run: variables are fed and fetched by name") {
@@ -141,6 +155,37 @@ TEST_CASE("PreparedProgram: a second run of the same shapes allocates nothing") 
   if (lod_test::counts_allocations) CHECK(lod_test::allocations == allocations);
   CHECK(out[1].bytes().data() == before);
   CHECK(numbers<float>(out[1]) == Floats{11, 22, 33, 15, 27, 39, 14, 25, 36});
+}
+
+TEST_CASE(
+    "PreparedProgram: the two directions of a layer run on two threads, to the same bits, and errors are the same") {
+  Floats wave;
+  for (int i = 0; i < 24; ++i) wave.push_back(static_cast<float>(i * 37 % 19) / 10 - 1);
+  const auto some = [&](std::size_t count) {
+    return Floats(wave.begin(), wave.begin() + static_cast<std::ptrdiff_t>(count));
+  };
+  Scope scope;
+  set(scope, "w0", plain<float>({3, 6}, some(18)));
+  set(scope, "w1", plain<float>({3, 6}, some(18)));
+  set(scope, "v0", plain<float>({2, 6}, some(12)));
+  set(scope, "v1", plain<float>({2, 6}, some(12)));
+  const lod::Feed feed = {{"x", ragged<float>({3, 0, 1, 4}, {3}, some(24))}};
+  lod::PreparedProgram alone(lod::CpuExecutor(1), both_directions(), scope, {"y"});
+  for (const int threads : {2, 4}) {
+    lod::PreparedProgram shared(lod::CpuExecutor(threads), both_directions(), scope, {"y"});
+    for (int run = 0; run < 4; ++run) {
+      const std::int64_t before = lod_test::allocations;
+      const auto& y = shared.run(feed)[0];
+      if (run > 1 && lod_test::counts_allocations) CHECK(lod_test::allocations == before);
+      CHECK(numbers<float>(y) == numbers<float>(alone.run(feed)[0]));
+    }
+  }
+  lod::PreparedProgram shared(lod::CpuExecutor(2), both_directions(), scope, {"y"});
+  for (const std::string wrong : {"v1", "v0"}) {  // the first of both is reported
+    set(scope, wrong, plain<float>({2, 5}, some(10)));
+    const std::string place = wrong == "v0" ? "operator 1 'gru'" : "operator 3 'gru'";
+    CHECK_THROWS_WITH_AS(shared.run(feed), doctest::Contains(place.c_str()), ShapeMismatch);
+  }
 }
 
 TEST_CASE("PreparedProgram: copies of what was fetched keep their values") {

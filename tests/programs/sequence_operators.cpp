@@ -251,6 +251,16 @@ TEST_CASE("crf_decoding: a column of tags, or of whether they are the labels") {
   CHECK(numbers<std::int64_t>(right) == Ids{0, 1, 1});
 }
 
+TEST_CASE("linear_chain_crf: the negative logarithm of the likelihood, in a column") {
+  const auto loss = apply("linear_chain_crf",
+                          {{"Emission", {ragged<float>({1, 0}, {2}, {0, 0})}},
+                           {"Transition", {plain<float>({4, 2}, Floats(8))}},
+                           {"Label", {ragged<std::int64_t>({1, 0}, {1}, {1})}}},
+                          {"LogLikelihood", "-Alpha", "-EmissionExps", "-TransitionExps"})[0];
+  CHECK(each_close(loss, {0.6931472f, 0}) == Floats{0.6931472f, 0});
+  CHECK(loss.shape() == Shape{2, 1});
+}
+
 TEST_CASE("gru: update, reset and candidate of a projected input") {
   // One unit: u = sigmoid(xu + 0.5 h), r = sigmoid(xr - h), c = tanh(xc + r h), h = (1 - u) h + u c.
   const auto input = ragged<float>({2, 0, 1}, {3}, {0, 0, 1, 1, 0, -1, 0, 2, 0.5f});

@@ -18,6 +18,7 @@
 #include <lod/ops/clip.hpp>
 #include <lod/ops/concat.hpp>
 #include <lod/ops/ctc_align.hpp>
+#include <lod/ops/ctc_loss.hpp>
 #include <lod/ops/dynamic_rnn.hpp>
 #include <lod/ops/edit_distance.hpp>
 #include <lod/ops/elementwise.hpp>
@@ -101,7 +102,7 @@ constexpr void for_each_operation(List<Ops...>, F&& f) {
 using AllOperations = operation::List<
     op::adagrad, op::adam, op::add, op::add_grad, op::array_to_lod_tensor, op::array_to_lod_tensor_grad, op::clip,
     op::clip_by_norm, op::clip_by_norm_grad, op::clip_grad, op::concat, op::concat_grad, op::crf_decoding,
-    op::ctc_align, op::ctc_align_and_wait, op::div, op::div_grad, op::dynamic_rnn, op::dynamic_rnn_grad,
+    op::ctc_align, op::ctc_align_and_wait, op::ctc_loss, op::ctc_loss_grad, op::div, op::div_grad, op::dynamic_rnn, op::dynamic_rnn_grad,
     op::edit_distance, op::embedding, op::embedding_grad, op::embedding_max_pool, op::embedding_max_pool_grad,
     op::embedding_min_pool, op::embedding_min_pool_grad, op::embedding_pool, op::embedding_pool_grad,
     op::embedding_pool_weights_grad, op::filter, op::filter_grad, op::flatten, op::flatten_grad, op::for_each_sequence,

@@ -13,6 +13,7 @@
 #include <lod/core/name_hash.hpp>
 #include <lod/core/target.hpp>
 #include <lod/program/data_flow.hpp>
+#include <lod/program/gradient.hpp>
 #include <lod/program/infer_shape_context.hpp>
 #include <lod/program/operator.hpp>
 #include <lod/program/program.hpp>
@@ -123,8 +124,6 @@ class ShapeInference {
 
   void infer_operator(const OpDesc& op, const std::vector<std::int32_t>& visible) {
     const InferShape rule = rule_of_(op.type);
-    const bool is_gradient = op.type.ends_with("_grad");
-    if (!rule && !is_gradient) return;
     std::vector<const VarType*> inputs;
     for (const OpDesc::Var& var : op.inputs) {
       for (const std::string& name : var.arguments) {
@@ -140,21 +139,20 @@ class ShapeInference {
         return;
       }
     } else {
-      infer_gradient(context, visible);
+      infer_gradients(context, visible);
     }
     for (auto& [name, type] : context.results()) set(name, std::move(type), visible);
   }
 
   /// The gradient with respect to a variable, `x@GRAD`, is described as the variable. That of a table whose gradients
   /// are sparse is row-sparse.
-  void infer_gradient(InferShapeContext& context, const std::vector<std::int32_t>& visible) {
-    constexpr std::string_view suffix = "@GRAD";
+  void infer_gradients(InferShapeContext& context, const std::vector<std::int32_t>& visible) {
     const OpDesc& op = context.desc();
     const bool is_sparse = context.attr("is_sparse", false);
     for (const OpDesc::Var& var : op.outputs) {
       for (std::size_t i = 0; i < var.arguments.size(); ++i) {
         const std::string_view name = var.arguments[i];
-        const std::size_t end = name.find(suffix);
+        const std::size_t end = name.find(gradient_suffix);
         const Var* const of = end == std::string_view::npos ? nullptr : find(name.substr(0, end), visible);
         if (!of || !of->is_known) continue;
         VarType type = of->type;
@@ -213,7 +211,8 @@ namespace lod::inline LOD_INTERFACE {
 /// of the operator that owns their block; so a loop is taken to leave shapes as its first step does.
 ///
 /// Left as they are described: persistable variables; variables that no block describes; outputs of operators without
-/// a rule, and of those that read a variable of which nothing is known. A gradient, `x@GRAD`, is described as `x`.
+/// a rule, and of those that read a variable of which nothing is known. An output
+/// `x@GRAD` of an operator without a rule is described as `x`.
 ///
 /// Throws InvalidProgram, naming block, operator and variables, where operators contradict: shapes, types or levels
 /// that do not fit, attributes of a wrong type or value, a persistable variable that is not what an operator writes to

@@ -254,6 +254,19 @@ class OperatorCall {
 
   /// What the operator runs on.
   LOD_TAGGED const E& executor() const noexcept { return *executor_; }
+  /// From now on it runs on this one, which must outlive the call.
+  LOD_TAGGED void run_on(const E& executor) noexcept { executor_ = &executor; }
+
+  /// The most innermost sequences that one of its tensors has.
+  LOD_TAGGED std::int64_t sequences() const {
+    std::int64_t most = 0;
+    for (const Variable* const variable : variables_) {
+      if (!variable || !variable->template holds<AnyLoDTensor>()) continue;
+      const LoD& lod = variable->template get<AnyLoDTensor>().lod();
+      if (lod.levels() > 0) most = std::max(most, lod.size(lod.levels() - 1));
+    }
+    return most;
+  }
 
   /// Whether an argument of a slot is there: an empty name stands for none.
   LOD_TAGGED bool has(const Slot& slot, std::size_t i = 0) const noexcept {
@@ -369,8 +382,7 @@ struct Operator {
   /// compares: `append_backward` then takes its outputs for constants.
   std::function<DescribeGradient> gradient = {};
   /// Describes what it gives, from descriptions of what it takes, for `infer_shapes`; nothing if that is not known
-  /// before it runs. Gradients, types that end with `_grad`, need none: what they give is described as what it is the
-  /// gradient of.
+  /// before it runs. Gradients need none: what they give, `x@GRAD`, is described as `x`.
   InferShape infer = {};
 };
 

@@ -7,6 +7,8 @@
 #include <lod/core/error.hpp>
 #include <lod/core/executor.hpp>
 #include <lod/core/target.hpp>
+#include <lod/ops/for_each_sequence.hpp>
+#include <lod/ops/kernel.hpp>
 #include <lod/program/block_to_run.hpp>
 #include <lod/program/check_program.hpp>
 #include <lod/program/data_flow.hpp>
@@ -14,12 +16,18 @@
 #include <lod/program/program.hpp>
 #include <lod/program/run.hpp>
 #include <lod/program/scope.hpp>
+#include <lod/program/twins.hpp>
 #include <lod/program/variable.hpp>
 
+#include <algorithm>
+#include <concepts>
 #include <cstddef>
 #include <cstdint>
+#include <exception>
 #include <memory>
+#include <optional>
 #include <set>
+#include <span>
 #include <stdexcept>
 #include <string>
 #include <utility>
@@ -54,6 +62,9 @@ class PreparedBlock final : public BlockToRun {
     for (std::size_t i = 0; i < block.ops.size(); ++i) {
       if (!detail::is_feed_or_fetch(block.ops[i])) add_step(block.ops[i], i);
     }
+    if constexpr (std::same_as<E, CpuExecutor>) {
+      if (running.executor.threads() > 1) find_twins(block);
+    }
   }
   PreparedBlock(const PreparedBlock&) = delete;
   PreparedBlock& operator=(const PreparedBlock&) = delete;
@@ -65,7 +76,14 @@ class PreparedBlock final : public BlockToRun {
   void run() override {
     std::size_t i = 0;
     try {
-      for (; i < steps_.size(); ++i) steps_[i].run(steps_[i].call);
+      while (i < steps_.size()) {
+        if (steps_[i].twins > 0 && has_few_sequences(i)) {
+          run_twins(i);
+        } else {
+          steps_[i].run(steps_[i].call);
+          ++i;
+        }
+      }
     } catch (...) {
       throw_at(i);
     }
@@ -90,6 +108,7 @@ class PreparedBlock final : public BlockToRun {
     std::string place;                  // for errors
     std::vector<std::string> persists;  // variables that it writes, and that outlive the run
     bool owns_blocks;                   // may have written them when it fails
+    std::size_t twins = 0;              // see detail::find_twins
   };
 
   static bool is_empty(const std::string& name) noexcept { return name.empty() || name == empty_variable_name; }
@@ -139,6 +158,49 @@ class PreparedBlock final : public BlockToRun {
     return all.empty() ? all : all + ")";
   }
 
+  /// Those that write what outlives the run are left out: when one fails, it says which operators before it have run.
+  void find_twins(const BlockDesc& block) {
+    std::vector<const OpDesc*> ops;
+    for (const OpDesc& op : block.ops) {
+      if (!detail::is_feed_or_fetch(op)) ops.push_back(&op);
+    }
+    const std::vector<std::size_t> twins = detail::find_twins(ops);
+    for (std::size_t i = 0; i < ops.size(); ++i) {
+      const auto both = std::span(steps_).subspan(i, 2 * twins[i]);
+      if (std::ranges::any_of(both, [](const Step& step) { return !step.persists.empty(); })) continue;
+      steps_[i].twins = twins[i];
+      // Memory of their own, so that what a run needs does not depend on which of both is ahead.
+      if (twins[i] > 0 && !beside_) beside_.emplace(running_.executor.threads(), running_.executor.resource());
+      for (Step& step : both.subspan(twins[i])) step.call.run_on(*beside_);
+    }
+  }
+  /// Whether twins are better run at the same time than one after the other, by all threads: always where these are two
+  /// or three, and else where a step of a recurrent layer is work for one.
+  bool has_few_sequences(std::size_t first) const {
+    constexpr int few_threads = 4;
+    constexpr std::int64_t few_sequences = 32;
+    return running_.executor.threads() < few_threads || steps_[first].call.sequences() < few_sequences;
+  }
+  /// Runs twins, which `i` is the first of, and goes on after them; where one fails, to it.
+  void run_twins(std::size_t& i) {
+    const std::size_t size = steps_[i].twins;
+    std::size_t at[] = {i, i + size};
+    std::exception_ptr errors[2];
+    const std::int64_t offsets[] = {0, 1, 2};
+    launch(kernel::ForEachSequence(), running_.executor, kernel::Segments(offsets, 2, 1), [&](std::int64_t which) {
+      const auto k = static_cast<std::size_t>(which);
+      try {
+        for (const std::size_t end = at[k] + size; at[k] < end; ++at[k]) steps_[at[k]].run(steps_[at[k]].call);
+      } catch (...) {
+        errors[k] = std::current_exception();
+      }
+    });
+    for (std::size_t k = 0; k < 2; ++k) {
+      i = at[k];
+      if (errors[k]) std::rethrow_exception(errors[k]);
+    }
+  }
+
   /// Throws the exception that operator `failed` threw, with its place.
   [[noreturn, gnu::cold, gnu::noinline]] void throw_at(std::size_t failed) const {
     std::set<std::string> changed;
@@ -167,6 +229,7 @@ class PreparedBlock final : public BlockToRun {
   std::int32_t block_;
   std::vector<std::vector<AnyLoDTensor>*> arrays_;  // those that belong to the block
   std::vector<Step> steps_;
+  std::optional<E> beside_;  // for twins, the second of both
 };
 
 }  // namespace lod::inline LOD_INTERFACE::inline LOD_TARGET

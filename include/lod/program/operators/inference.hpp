@@ -65,6 +65,12 @@ inline void infer_cos_sim(InferShapeContext& op) {
   op.set_output("XNorm", with_levels(along(x, axis_of(-1, x.tensor.dims.size()), 1), 0));
   op.set_output("YNorm", with_levels(along(y, axis_of(-1, y.tensor.dims.size()), 1), 0));
 }
+/// fill_any_like: as X, unless there is another type.
+inline void infer_fill_any_like(InferShapeContext& op) {
+  const LoDTensorDesc x = op.input("X");
+  const bool is_other = op.attr("dtype", -1) != -1;
+  op.set_output("Out", is_other ? with_type(x, op.data_type("dtype", DataType::FP32)) : x);
+}
 inline void infer_nce(InferShapeContext& op) {
   const LoDTensorDesc x = op.input("Input"), labels = op.input("Label");
   const Dims& dims = labels.tensor.dims;
@@ -86,20 +92,22 @@ inline constexpr InferenceFamily inference_families[] = {
     {infer_x_to_out,
      "abs assign brelu ceil clip clip_by_norm cos elu erf exp fill_zeros_like floor gelu hard_shrink hard_sigmoid "
      "hard_swish increment leaky_relu log log_softmax logsigmoid merge_selected_rows pow reciprocal relu relu6 "
-     "reorder_lod_tensor_by_rank round rsqrt scale sigmoid sigmoid_cross_entropy_with_logits sign silu sin softmax "
-     "softplus softshrink softsign sqrt square square_error_cost stanh swish tanh tanh_shrink thresholded_relu"},
+     "reorder_lod_tensor_by_rank rnn_memory_helper round rsqrt scale sigmoid sigmoid_cross_entropy_with_logits sign "
+     "silu sin softmax softplus softshrink softsign sqrt square square_error_cost stanh swish tanh tanh_shrink "
+     "thresholded_relu"},
     {infer_x_to_y, "sequence_reverse"},
     {infer_in_to_out, "print"},
     {infer_updates, "adagrad adam ftrl momentum rmsprop sgd"},
     {infer_nothing, "conditional_block conditional_block_infer feed fetch recurrent save save_combine while"},
     {infer_select_input, "select_input"},
     {infer_select_output, "select_output"},
+    {infer_fill_any_like, "fill_any_like"},
     {infer_elementwise,
      "elementwise_add elementwise_div elementwise_floordiv elementwise_max elementwise_min elementwise_mod "
      "elementwise_mul elementwise_pow elementwise_sub"},
     {infer_comparison,
      "equal greater_equal greater_than less_equal less_than logical_and logical_or logical_xor not_equal"},
-    {infer_logical_not, "logical_not"},
+    {infer_logical_not, "isfinite_v2 logical_not"},
     {infer_bool, "is_empty isfinite"},
     {infer_cast, "cast"},
     {infer_dropout, "dropout"},
@@ -177,7 +185,7 @@ inline constexpr InferenceFamily inference_families[] = {
     {infer_array_to_lod_tensor_operator, "array_to_lod_tensor"},
     {infer_shrink_operator, "shrink_rnn_memory"},
     {infer_split_by_mask, "split_lod_tensor"},
-    {infer_merge_by_mask, "merge_lod_tensor"},
+    {infer_merge_by_mask, "merge_lod_tensor merge_lod_tensor_infer"},
     {infer_beam_search, "beam_search"},
     {infer_beam_search_decode, "beam_search_decode"},
     {infer_dense_of_rows, "get_tensor_from_selected_rows"},

@@ -12,6 +12,7 @@
 #include <lod/ops/optimizers.hpp>
 #include <lod/program/operator.hpp>
 #include <lod/program/operators/row_sparse.hpp>
+#include <lod/program/operators/shapes.hpp>
 
 #include <algorithm>
 #include <array>
@@ -23,20 +24,6 @@
 
 namespace lod::inline LOD_INTERFACE::inline LOD_TARGET::operators_of_programs {
 
-/// The numbers of `out`, which begin as those of `in`: mostly both are one variable, which is then changed in place
-/// unless somebody else has its memory.
-template <class T, class E>
-LoDTensorView<T, Cpu> changed(const OperatorCall<E>& call, const Slot& in, const Slot& out) {
-  const auto from = call.template view<T>(in);
-  AnyLoDTensor& to = call.variable(out).template get<AnyLoDTensor>();
-  if (&call.variable(in) != &call.variable(out) || to.read_only() || to.shares_memory()) {
-    const AnyLoDTensor& kept = call.tensor(in);
-    auto copy = call.output_bytes(out, kept.data_type(), kept.lod(), kept.row_shape(), kept.rows());
-    std::copy_n(from.data(), from.rows() * from.row_size(), copy.template elements<T>());
-  }
-  return {reinterpret_cast<T*>(to.mutable_bytes().data()), LoDView::plain(0, to.rows()), &to.row_shape(),
-          to.row_size()};
-}
 /// The one number of a tensor, float or double.
 template <class E>
 double one_number(const OperatorCall<E>& call, const Slot& slot) {

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 /// @file
-/// Operators on sequences: sequence_*, lod_reset, row_conv, im2sequence, edit_distance, ctc_align, crf_decoding. Each
-/// is an operation of this library under PaddlePaddle's names, of which it keeps the defaults. Where PaddlePaddle takes
-/// one level, these take any number.
+/// Operators on sequences: sequence_*, lod_reset, row_conv, im2sequence, edit_distance, ctc_align. Each is an
+/// operation of this library under PaddlePaddle's names, of which it keeps the defaults. Where PaddlePaddle takes one
+/// level, these take any number.
 #pragma once
 
 #include <lod/core/any_tensor.hpp>
@@ -17,7 +17,6 @@
 #include <lod/ops/ctc_align.hpp>
 #include <lod/ops/edit_distance.hpp>
 #include <lod/ops/im2sequence.hpp>
-#include <lod/ops/linear_chain_crf.hpp>
 #include <lod/ops/lod_reset.hpp>
 #include <lod/ops/row_conv.hpp>
 #include <lod/ops/sequence_concat.hpp>
@@ -334,34 +333,6 @@ RunOperator<E> ctc_align(const OperatorArguments& op) {
   op.expect_no_input("InputLength");
   return calls<E>(ctc_align_into, op.output("Output"), Integers{op.input("Input")},
                   CtcAlignOptions{.blank = op.attr("blank", 0), .merge_repeated = op.attr("merge_repeated", true)});
-}
-
-/// crf_decoding: Emission, Transition, Label? -> ViterbiPath. The path is a column of tags; with labels, of 1 where the
-/// two agree and 0 elsewhere.
-template <Executor E>
-RunOperator<E> crf_decoding(const OperatorArguments& op) {
-  op.expect_no_input("Length");
-  const Slot emission = op.input("Emission"), transition = op.input("Transition");
-  const Slot label = op.optional_input("Label"), out = op.output("ViterbiPath");
-  return [=, path = LoDTensor<std::int64_t>()](OperatorCall<E>& call) mutable {
-    call.with_floating(emission, [&](auto element) {
-      using T = typename decltype(element)::type;
-      crf_decoding_into(call.executor(), call.template view<T>(emission), call.template view<T>(transition), path);
-    });
-    const auto tags = std::as_const(path).values();
-    auto y = call.output_bytes(out, DataType::INT64, call.tensor(emission).lod(), {1}, path.rows());
-    auto* const column = y.template elements<std::int64_t>();
-    if (!label) {
-      std::copy(tags.begin(), tags.end(), column);
-      return;
-    }
-    const auto labels = call.template view<std::int64_t>(label).values();
-    if (labels.size() != tags.size()) {
-      throw ShapeMismatch(detail::text({call.name(label), ": ", labels.size(), " labels, expected ", tags.size()}));
-    }
-    std::transform(tags.begin(), tags.end(), labels.begin(), column,
-                   [](std::int64_t a, std::int64_t b) { return a == b ? std::int64_t{1} : 0; });
-  };
 }
 
 }  // namespace lod::inline LOD_INTERFACE::inline LOD_TARGET::operators_of_programs

@@ -102,6 +102,21 @@ void write_sums(const OperatorCall<E>& call, const Slot& slot, const AnyLoDTenso
                  [](double v) { return static_cast<T>(v); });
 }
 
+/// The numbers of `out`, which begin as those of `in`: mostly both are one variable, which is then changed in place
+/// unless somebody else has its memory.
+template <class T, class E>
+LoDTensorView<T, Cpu> changed(const OperatorCall<E>& call, const Slot& in, const Slot& out) {
+  const auto from = call.template view<T>(in);
+  AnyLoDTensor& to = call.variable(out).template get<AnyLoDTensor>();
+  if (&call.variable(in) != &call.variable(out) || to.read_only() || to.shares_memory()) {
+    const AnyLoDTensor& kept = call.tensor(in);
+    auto copy = call.output_bytes(out, kept.data_type(), kept.lod(), kept.row_shape(), kept.rows());
+    std::copy_n(from.data(), from.rows() * from.row_size(), copy.template elements<T>());
+  }
+  return {reinterpret_cast<T*>(to.mutable_bytes().data()), LoDView::plain(0, to.rows()), &to.row_shape(),
+          to.row_size()};
+}
+
 /// Calls f(detail::ElementType<T>()) with the type of an output: BOOL and what OperatorCall::with_number takes.
 template <class F>
 void with_output_type(DataType type, const F& f) {

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 /// @file
-/// Operators on each element: scale, activations, cast, clip, dropout.
+/// Operators on each element: scale, activations, cast, clip.
 #pragma once
 
 #include <lod/core/any_tensor.hpp>
@@ -401,22 +401,6 @@ inline std::vector<OpDesc> gradient_of_cast(const GradientArguments& op) {
   set_attr(made, make_attr("in_dtype", op.desc().attr<std::int32_t>("out_dtype")));
   set_attr(made, make_attr("out_dtype", op.desc().attr<std::int32_t>("in_dtype")));
   return {std::move(made)};
-}
-
-/// dropout, in programs that are not trained: X -> Out; dropout_prob = 0.5, is_test = false,
-/// dropout_implementation = "downgrade_in_infer": what is left out in training is scaled down; otherwise Out is X.
-template <Executor E>
-RunOperator<E> dropout(const OperatorArguments& op) {
-  const Slot x = op.input("X"), out = op.output("Out");
-  if (!op.attr("is_test", false)) op.refuse_attr("is_test", "true: dropout in training is not there yet");
-  const std::string how = op.attr("dropout_implementation", "downgrade_in_infer");
-  const float kept = how == "upscale_in_train" ? 1.0f : 1.0f - op.attr("dropout_prob", 0.5f);
-  return [=](OperatorCall<E>& call) {
-    call.with_floating(x, [&](auto element) {
-      using T = typename decltype(element)::type;
-      map_elements<T, T>(call, x, out, [=](T v) { return v * kept; });
-    });
-  };
 }
 
 /// logical_not: X -> Out.

@@ -6,6 +6,7 @@
 #include <lod/kernels/bulk/checked_ids.hpp>
 #include <lod/kernels/bulk/clip.hpp>
 #include <lod/kernels/bulk/ctc_align.hpp>
+#include <lod/kernels/bulk/ctc_loss.hpp>
 #include <lod/kernels/bulk/edit_distance.hpp>
 #include <lod/kernels/bulk/elementwise.hpp>
 #include <lod/kernels/bulk/embedding.hpp>

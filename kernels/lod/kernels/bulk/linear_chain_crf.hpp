@@ -6,6 +6,7 @@
 #include <lod/core/version.hpp>
 #include <lod/kernels/bulk/bulk.hpp>
 #include <lod/kernels/bulk/lanes.hpp>
+#include <lod/kernels/bulk/path_scores.hpp>
 #include <lod/kernels/bulk/row_sum.hpp>
 #include <lod/kernels/path_likelihood.hpp>
 #include <lod/ops/linear_chain_crf.hpp>
@@ -13,21 +14,8 @@
 
 #include <cmath>
 #include <cstdint>
-#include <limits>
 
 namespace lod::inline LOD_INTERFACE::kernel::inline LOD_TARGET::bulk {
-
-// Outside functions, because those of numeric_limits are host functions.
-template <class A>
-inline constexpr A no_path = -std::numeric_limits<A>::infinity();
-template <class A>
-inline constexpr A greatest_finite = std::numeric_limits<A>::max();
-
-/// At most the greatest finite number, so that nothing becomes infinity - infinity; NaN stays.
-template <class A>
-LOD_HOST_DEVICE A bounded(A x) {
-  return x > greatest_finite<A> ? greatest_finite<A> : x;
-}
 
 /// A tag and its score.
 template <class A>
@@ -68,22 +56,10 @@ struct LinearChain {
     return bounded(static_cast<A>(transition[(i + crf_ends) * tags + j]));
   }
 
-  /// Writes the scores of a row, of(j) for tag j: the best of them, unless it is -inf, is subtracted from all; returns
-  /// it. NaN makes all scores NaN.
+  /// Writes the scores of a row, of(j) for tag j, as `put_scores`.
   template <class Lanes, class Of>
   LOD_HOST_DEVICE A put_row(const Lanes& lanes, std::int64_t row, const Of& of) const {
-    A* const to = scores + row * tags;
-    const auto greater = [](A a, A b) { return b > a || b != b ? b : a; };
-    const auto take = [&](A& best, std::int64_t j, int) {
-      to[j] = bounded(of(j));
-      best = greater(best, to[j]);
-    };
-    const A nothing = no_path<A>, best = lanes.shared(lanes.template fold_rows<0>(tags, nothing, take, greater));
-    const A by = best == nothing ? A{} : best;
-    // Each lane has the numbers that it wrote.
-    lanes.template for_each_row<0>(tags, [&](std::int64_t j, int) { to[j] -= by; });
-    lanes.meet();
-    return by;
+    return put_scores(lanes, scores + row * tags, tags, of);
   }
   /// What is subtracted from the scores of the first row of a sequence.
   template <class Lanes>
@@ -149,20 +125,6 @@ struct Kernel<CrfDecoding> {
                       DecodeSequence<T>{{emission, sequences, tags, transition, scores.data()}, y});
   }
 };
-
-/// log(sum(e^number(i))) over so many numbers; -inf if there is none that is not -inf.
-template <class A, class Number>
-LOD_HOST_DEVICE A log_sum(std::int64_t count, const Number& number) {
-  A most = no_path<A>;
-  for (std::int64_t i = 0; i < count; ++i) {
-    const A some = number(i);
-    most = some > most || some != some ? some : most;
-  }
-  if (most == no_path<A>) return most;
-  A sum{};
-  for (std::int64_t i = 0; i < count; ++i) sum += std::exp(number(i) - most);
-  return most + std::log(sum);
-}
 
 /// Sums over all paths.
 template <class T>

@@ -8,6 +8,7 @@
 #include <lod/kernels/cpu/launch.hpp>
 #include <lod/kernels/cpu/matrix_product.hpp>
 #include <lod/kernels/cpu/parallel.hpp>
+#include <lod/kernels/cpu/score_row.hpp>
 #include <lod/kernels/cpu/vector.hpp>
 #include <lod/kernels/path_likelihood.hpp>
 #include <lod/kernels/sum_tree.hpp>
@@ -21,13 +22,6 @@
 #include <limits>
 
 namespace lod::inline LOD_INTERFACE::kernel::inline LOD_TARGET::cpu {
-
-/// At most the greatest finite number, so that nothing becomes infinity - infinity; NaN stays.
-template <class A>
-[[gnu::always_inline]] inline xsimd::batch<A> bounded(const xsimd::batch<A>& x) {
-  const xsimd::batch<A> most(std::numeric_limits<A>::max());
-  return choose(x > most, most, x);
-}
 
 /// A number for each tag, filled up to whole vectors: how many that are.
 template <class A>
@@ -97,54 +91,6 @@ struct SumOfTags {
     return multiply_add(from, weight, sum);
   }
   Vector<A> join(const Vector<A>& a, const Vector<A>& b) const { return a + b; }
-};
-
-/// The sum of all lanes.
-template <class A>
-inline A sum_of_lanes(const xsimd::batch<A>& numbers) {
-  alignas(64) A lane[xsimd::batch<A>::size];
-  numbers.store_aligned(lane);
-  for (std::size_t half = xsimd::batch<A>::size / 2; half > 0; half /= 2) {
-    for (std::size_t i = 0; i < half; ++i) lane[i] += lane[half + i];
-  }
-  return lane[0];
-}
-/// The greatest number of all lanes; NaN if one is.
-template <class A>
-inline A greatest_lane(const xsimd::batch<A>& numbers) {
-  alignas(64) A lane[xsimd::batch<A>::size];
-  numbers.store_aligned(lane);
-  for (std::size_t half = xsimd::batch<A>::size / 2; half > 0; half /= 2) {
-    for (std::size_t i = 0; i < half; ++i) lane[i] = lane[i] > lane[half + i] ? lane[i] : lane[half + i];
-  }
-  return xsimd::any(xsimd::isnan(numbers)) ? std::numeric_limits<A>::quiet_NaN() : lane[0];
-}
-
-/// The scores of the rows of a sequence: the best of a row, unless it is -inf, is subtracted from all of them.
-template <class A>
-class ScoreRow {
- public:
-  explicit ScoreRow(A* scores) noexcept : scores_(scores) {}
-
-  /// The next scores, of the tags from j on.
-  [[gnu::always_inline]] void put(std::int64_t j, const Vector<A>& unbounded) noexcept {
-    const Vector<A> numbers = bounded<A>(unbounded);
-    best_ = choose(exceeds(numbers, best_), numbers, best_);
-    store<A>(scores_ + j, numbers);
-  }
-  /// When all scores have been put: what is subtracted. NaN makes all scores NaN.
-  A shift(std::int64_t stride) const noexcept {
-    const A best = greatest_lane(best_);
-    const A by = best == -std::numeric_limits<A>::infinity() ? A{} : best;
-    for (std::int64_t j = 0; j < stride; j += lanes<A>) {
-      store<A>(scores_ + j, load(scores_ + j) - Vector<A>(by));
-    }
-    return by;
-  }
-
- private:
-  A* scores_;
-  Vector<A> best_ = Vector<A>(-std::numeric_limits<A>::infinity());
 };
 
 /// The emission and the transition of a conditional random field.

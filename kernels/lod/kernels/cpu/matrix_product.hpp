@@ -167,20 +167,24 @@ class Product {
     return {memory, memory + left_size + line_size + register_size, memory + left_size, memory + left_size + line_size};
   }
 
-  /// Packs rows of the left operand, padded with zeros to a multiple of register_rows.
+  /// So many rows are read from a block of the left operand that has `rows`: see multiply_rows.
+  static constexpr std::int64_t padded(std::int64_t rows) noexcept {
+    const std::int64_t few = rows % register_rows;
+    return rows - few + (few <= 1 ? few : (few + few_rows - 1) / few_rows * few_rows);
+  }
+  /// Packs rows of the left operand, with zeros for those that are read besides.
   Block<A> pack_left(std::int64_t first_row, std::int64_t rows, std::int64_t leaf, A* to) const noexcept {
     const std::int64_t first = leaf * leaf_terms, count = terms(leaf);
-    const std::int64_t padded = (rows + register_rows - 1) / register_rows * register_rows;
     if (left_.along_terms) {
       for (std::int64_t row = 0; row < rows; ++row) {
         left_.lines.read(first_row + row, first, count, to + row * left_row_stride);
       }
-      for (std::int64_t row = rows; row < padded; ++row) fill(to + row * left_row_stride, count, A{});
+      for (std::int64_t row = rows; row < padded(rows); ++row) fill(to + row * left_row_stride, count, A{});
       return {to, left_row_stride, 1};
     }
     for (std::int64_t term = 0; term < count; ++term) {
       left_.lines.read(first + term, first_row, rows, to + term * left_term_stride);
-      fill(to + term * left_term_stride + rows, padded - rows, A{});
+      fill(to + term * left_term_stride + rows, padded(rows) - rows, A{});
     }
     return {to, 1, left_term_stride};
   }

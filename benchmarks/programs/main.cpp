@@ -1,0 +1,96 @@
+// SPDX-License-Identifier: Apache-2.0
+/// @file
+/// Times programs of operators:
+///   benchmark_programs overhead                    what the interpreter adds to an operator
+///   benchmark_programs lac PARAMETERS THREADS      the network of examples/lac, for tools/bench-lac: reads jobs from
+///     standard input, a line of RUNS SENTENCES LENGTH... ID..., and answers each with a line of the tags, and one of
+///     the milliseconds of each run
+#include "examples/lac/analyser.hpp"
+#include <lod/program.hpp>
+#include <lod/run.hpp>
+
+#include <algorithm>
+#include <chrono>
+#include <cstddef>
+#include <cstdint>
+#include <exception>
+#include <iostream>
+#include <sstream>
+#include <string>
+#include <utility>
+#include <vector>
+
+namespace {
+
+template <class F>
+double milliseconds(const F& f) {
+  const auto start = std::chrono::steady_clock::now();
+  f();
+  return std::chrono::duration<double, std::milli>(std::chrono::steady_clock::now() - start).count();
+}
+
+/// The microseconds of one operator in a chain of many on one number, the least of some runs.
+double microseconds_of(const std::string& type, int count) {
+  lod::ProgramDesc program;
+  lod::BlockDesc& block = program.blocks.emplace_back();
+  const auto add_var = [&](int i) {
+    block.vars.push_back({.name = "x" + std::to_string(i), .type = {.type = lod::VarType::LOD_TENSOR}});
+    return block.vars.back().name;
+  };
+  add_var(0);
+  for (int i = 0; i < count; ++i) {
+    const std::string x = block.vars.back().name;
+    block.ops.push_back({.inputs = {{.parameter = "X", .arguments = {x}}},
+                         .outputs = {{.parameter = "Out", .arguments = {add_var(i + 1)}}},
+                         .type = type});
+  }
+  lod::Scope scope;
+  lod::PreparedProgram<> prepared(lod::CpuExecutor(1), program, scope, {block.vars.back().name});
+  const lod::Feed feed = {{"x0", lod::LoDTensor<float>::from_values(lod::LoD(), {1}, std::vector<float>{1})}};
+  double least = milliseconds([&] { prepared.run(feed); });
+  for (int i = 0; i < 2000; ++i) least = std::min(least, milliseconds([&] { prepared.run(feed); }));
+  return least * 1000 / count;
+}
+
+int overhead() {
+  lod::operators().add("nothing",
+                       {.prepare = [](const lod::OperatorArguments&) { return [](lod::OperatorCall<>&) {}; }});
+  for (const char* const type : {"nothing", "assign", "relu", "scale"}) {
+    std::cout << microseconds_of(type, 200) << " us an operator: " << type << " of one number\n";
+  }
+  return 0;
+}
+
+int lac_jobs(const std::string& parameters, int threads) {
+  lac::Analyser analyser(parameters, threads);
+  std::string line;
+  while (std::getline(std::cin, line)) {
+    std::istringstream job(line);
+    int runs = 0;
+    std::size_t sentences = 0;
+    job >> runs >> sentences;
+    std::vector<std::int64_t> lengths(sentences), ids;
+    for (std::int64_t& length : lengths) job >> length;
+    for (std::int64_t id = 0; job >> id;) ids.push_back(id);
+    const auto words = lod::LoDTensor<std::int64_t>::from_values(lod::LoD::from_lengths({lengths}), {1}, ids);
+    for (const std::int64_t tag : analyser.run(words)) std::cout << tag << ' ';
+    std::cout << '\n';
+    for (int i = 0; i < runs; ++i) std::cout << milliseconds([&] { analyser.run(words); }) << ' ';
+    std::cout << std::endl;
+  }
+  return 0;
+}
+
+}  // namespace
+
+int main(int count, char** values) {
+  const std::vector<std::string> arguments(values + 1, values + count);
+  try {
+    if (arguments.size() == 1 && arguments[0] == "overhead") return overhead();
+    if (arguments.size() == 3 && arguments[0] == "lac") return lac_jobs(arguments[1], std::stoi(arguments[2]));
+    std::cerr << "usage: benchmark_programs overhead | lac PARAMETERS THREADS\n";
+  } catch (const std::exception& error) {
+    std::cerr << "benchmark_programs: " << error.what() << '\n';
+  }
+  return 2;
+}

@@ -1,0 +1,75 @@
+// SPDX-License-Identifier: Apache-2.0
+/// @file
+/// Logarithms of probabilities in bulk, a row of them for each step of a sequence, that stay near 0: scores of paths,
+/// and sums of exponentials over a row.
+#pragma once
+
+#include <lod/core/target.hpp>
+#include <lod/kernels/bulk/lanes.hpp>
+
+#include <cmath>
+#include <cstdint>
+#include <limits>
+
+namespace lod::inline LOD_INTERFACE::kernel::inline LOD_TARGET::bulk {
+
+// Outside functions, because those of numeric_limits are host functions.
+template <class A>
+inline constexpr A no_path = -std::numeric_limits<A>::infinity();
+template <class A>
+inline constexpr A greatest_finite = std::numeric_limits<A>::max();
+
+/// At most the greatest finite number, so that nothing becomes infinity - infinity; NaN stays.
+template <class A>
+LOD_HOST_DEVICE A bounded(A x) {
+  return x > greatest_finite<A> ? greatest_finite<A> : x;
+}
+/// The greater of two numbers; NaN is greater than all.
+struct GreaterScore {
+  template <class A>
+  LOD_HOST_DEVICE A operator()(A a, A b) const {
+    return b > a || b != b ? b : a;
+  }
+};
+
+/// Writes so many scores, of(j) for the j-th: the best of them, unless it is -inf, is subtracted from all; returns it.
+/// NaN makes all scores NaN.
+template <class Lanes, class A, class Of>
+LOD_HOST_DEVICE A put_scores(const Lanes& lanes, A* to, std::int64_t count, const Of& of) {
+  const GreaterScore greater;
+  const auto take = [&](A& best, std::int64_t j, int) {
+    to[j] = bounded(of(j));
+    best = greater(best, to[j]);
+  };
+  const A nothing = no_path<A>, best = lanes.shared(lanes.template fold_rows<0>(count, nothing, take, greater));
+  const A by = best == nothing ? A{} : best;
+  // Each lane has the numbers that it wrote.
+  lanes.template for_each_row<0>(count, [&](std::int64_t j, int) { to[j] -= by; });
+  lanes.meet();
+  return by;
+}
+
+/// log(sum(e^number(i))) over so many numbers; -inf if there is none that is not -inf.
+template <class A, class Number>
+LOD_HOST_DEVICE A log_sum(std::int64_t count, const Number& number) {
+  const GreaterScore greater;
+  A most = no_path<A>;
+  for (std::int64_t i = 0; i < count; ++i) most = greater(most, number(i));
+  if (most == no_path<A>) return most;
+  A sum{};
+  for (std::int64_t i = 0; i < count; ++i) sum += std::exp(number(i) - most);
+  return most + std::log(sum);
+}
+/// The same by all lanes, each of which gets the result; +inf counts as the greatest finite number.
+template <class A, class Lanes, class Number>
+LOD_HOST_DEVICE A log_sum_by_lanes(const Lanes& lanes, std::int64_t count, const Number& number) {
+  const GreaterScore greater;
+  const A nothing = no_path<A>, zero{};
+  const auto take = [&](A& best, std::int64_t i, int) { best = greater(best, bounded(number(i))); };
+  const A most = lanes.shared(lanes.template fold_rows<0>(count, nothing, take, greater));
+  if (most == nothing) return most;
+  const auto add = [&](A& sum, std::int64_t i, int) { sum += std::exp(bounded(number(i)) - most); };
+  return most + std::log(lanes.shared(lanes.template fold_rows<0>(count, zero, add, [](A a, A b) { return a + b; })));
+}
+
+}  // namespace lod::inline LOD_INTERFACE::kernel::inline LOD_TARGET::bulk
