@@ -70,8 +70,10 @@ class PreparedBlock final : public BlockToRun {
   PreparedBlock& operator=(const PreparedBlock&) = delete;
   ~PreparedBlock() override = default;
 
-  void run() override {
+  void begin() override {
     for (auto* array : arrays_) array->clear();
+  }
+  void run() override {
     std::size_t i = 0;
     try {
       while (i < steps_.size()) {

@@ -33,8 +33,11 @@ using Feed = std::map<std::string, AnyLoDTensor>;
 /// What one run of a program may use, at most; by default there is no limit. For programs from strangers, which might
 /// loop for ever.
 struct RunLimits {
-  /// The steps of all its loops together.
+  /// The steps of all its loops together, and of its branches.
   std::int64_t steps = std::numeric_limits<std::int64_t>::max();
+  /// The memory for tensors and of operators at a time, those that the scope had before not counted; nor the offsets of
+  /// levels. Only for a CpuExecutor; others throw std::invalid_argument.
+  std::int64_t bytes = std::numeric_limits<std::int64_t>::max();
 };
 
 /// A run has used as much as its RunLimits allow, and was ended.
