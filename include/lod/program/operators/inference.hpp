@@ -55,6 +55,12 @@ inline void infer_bool(InferShapeContext& op) { op.set_output("Out", {{DataType:
 inline void infer_squared_l2_norm(InferShapeContext& op) {
   op.set_output("Out", {{op.input("X").tensor.data_type, {1}}});
 }
+/// fill_any_like: as X, unless there is another type.
+inline void infer_fill_any_like(InferShapeContext& op) {
+  LoDTensorDesc x = op.input("X");
+  if (const std::int32_t type = op.attr("dtype", -1); type != -1) x.tensor.data_type = static_cast<DataType>(type);
+  op.set_output("Out", x);
+}
 inline void infer_auc(InferShapeContext& op) {
   op.set_output("AUC", {{DataType::FP64}});
   infer_updates(op);
@@ -106,7 +112,7 @@ inline constexpr InferenceFamily inference_families[] = {
      "elementwise_mul elementwise_pow elementwise_sub"},
     {infer_comparison,
      "equal greater_equal greater_than less_equal less_than logical_and logical_or logical_xor not_equal"},
-    {infer_logical_not, "logical_not"},
+    {infer_logical_not, "isfinite_v2 logical_not"},
     {infer_bool, "is_empty isfinite"},
     {infer_cast, "cast"},
     {infer_dropout, "dropout"},
@@ -139,6 +145,7 @@ inline constexpr InferenceFamily inference_families[] = {
     {infer_expand, "expand"},
     {infer_shape_operator, "shape"},
     {infer_filling, "assign_value fill_constant gaussian_random truncated_gaussian_random uniform_random"},
+    {infer_fill_any_like, "fill_any_like"},
     {infer_batch_size_like,
      "fill_constant_batch_size_like gaussian_random_batch_size_like uniform_random_batch_size_like"},
     {infer_one_hot<true>, "one_hot"},
