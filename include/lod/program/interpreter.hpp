@@ -52,11 +52,12 @@ class Interpreter final : public detail::ProgramToRun {
   Interpreter& operator=(const Interpreter&) = delete;
   ~Interpreter() override = default;
 
-  const std::vector<AnyLoDTensor>& run(const Feed& feed) override {
+  const std::vector<AnyLoDTensor>& run(const Feed& feed, Trace* trace) override {
     for (AnyLoDTensor& result : results_) result = AnyLoDTensor();
     check_feed(feed);
     for (const auto& [name, value] : feed) feeds_.find(name)->second.variable->template get<AnyLoDTensor>() = value;
     running_.steps = 0;
+    running_.trace = trace;
     try {
       root_->run();
     } catch (...) {
