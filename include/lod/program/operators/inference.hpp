@@ -65,6 +65,7 @@ inline void infer_cos_sim(InferShapeContext& op) {
   op.set_output("XNorm", with_levels(along(x, axis_of(-1, x.tensor.dims.size()), 1), 0));
   op.set_output("YNorm", with_levels(along(y, axis_of(-1, y.tensor.dims.size()), 1), 0));
 }
+/// fill_any_like: as X, unless there is another type.
 inline void infer_fill_any_like(InferShapeContext& op) {
   const LoDTensorDesc x = op.input("X");
   const bool is_other = op.attr("dtype", -1) != -1;
