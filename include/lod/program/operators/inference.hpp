@@ -55,12 +55,6 @@ inline void infer_bool(InferShapeContext& op) { op.set_output("Out", {{DataType:
 inline void infer_squared_l2_norm(InferShapeContext& op) {
   op.set_output("Out", {{op.input("X").tensor.data_type, {1}}});
 }
-/// fill_any_like: as X, unless there is another type.
-inline void infer_fill_any_like(InferShapeContext& op) {
-  LoDTensorDesc x = op.input("X");
-  if (const std::int32_t type = op.attr("dtype", -1); type != -1) x.tensor.data_type = static_cast<DataType>(type);
-  op.set_output("Out", x);
-}
 inline void infer_auc(InferShapeContext& op) {
   op.set_output("AUC", {{DataType::FP64}});
   infer_updates(op);
@@ -71,6 +65,7 @@ inline void infer_cos_sim(InferShapeContext& op) {
   op.set_output("XNorm", with_levels(along(x, axis_of(-1, x.tensor.dims.size()), 1), 0));
   op.set_output("YNorm", with_levels(along(y, axis_of(-1, y.tensor.dims.size()), 1), 0));
 }
+/// fill_any_like: as X, unless there is another type.
 inline void infer_fill_any_like(InferShapeContext& op) {
   const LoDTensorDesc x = op.input("X");
   const bool is_other = op.attr("dtype", -1) != -1;
@@ -145,7 +140,6 @@ inline constexpr InferenceFamily inference_families[] = {
     {infer_expand, "expand"},
     {infer_shape_operator, "shape"},
     {infer_filling, "assign_value fill_constant gaussian_random truncated_gaussian_random uniform_random"},
-    {infer_fill_any_like, "fill_any_like"},
     {infer_batch_size_like,
      "fill_constant_batch_size_like gaussian_random_batch_size_like uniform_random_batch_size_like"},
     {infer_one_hot<true>, "one_hot"},
