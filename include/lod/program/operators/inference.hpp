@@ -203,7 +203,7 @@ inline InferShape inference_in_table(std::string_view type) {
   return {};
 }
 
-#ifndef LOD_CPU_LIBRARY
+#if !defined(LOD_CPU_LIBRARY) && !defined(LOD_OPERATORS_LIBRARY)
 inline InferShape inference_of(std::string_view type) { return inference_in_table(type); }
 #endif
 
