@@ -1,7 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
-// Operators on images, and for very many classes: numbers worked by hand, and what is refused.
+// Operators on images, for very many classes, and of files: numbers worked by hand, and what is refused.
 // Their gradients are in gradients.cpp, and paddle_test.py compares them with PaddlePaddle's.
 #include "programs/one_operator.hpp"
+#include "support/temporary_folder.hpp"
+#include <lod/io/paddle.hpp>
+#include <lod/io/paddle_operators.hpp>
 
 #include <doctest/doctest.h>
 
@@ -10,7 +13,9 @@
 #include <cstddef>
 #include <cstdint>
 #include <limits>
+#include <stdexcept>
 #include <string>
+#include <system_error>
 #include <utility>
 #include <vector>
 
@@ -209,4 +214,49 @@ TEST_CASE("nce_grad: a sparse gradient lists the classes of the samples") {
   CHECK(found.rows() == Ids{3, 0, 3});
   CHECK(found.height() == 4);
   CHECK(numbers<float>(found.value()) == Floats{-0.5, -1, 0.5, 1, 0.5, 1});
+}
+
+TEST_CASE("save and load, alone and combined, stay in the folder that they may use") {
+  using lod_test::op;
+  const lod_test::TemporaryFolder folder;
+  lod::Scope scope;
+  const auto run = [&](const lod::OpDesc& one, const lod::Feed& feed, const std::vector<std::string>& fetch) {
+    return lod::run(lod_test::program_of({one}), scope, {.feed = feed, .fetch = fetch});
+  };
+  const auto is_same = [](const AnyLoDTensor& a, const AnyLoDTensor& b) {
+    return lod::paddle::encode_tensor(a) == lod::paddle::encode_tensor(b);
+  };
+  const auto file = [](const char* path) { return attr("file_path", std::string(path)); };
+  const auto save = op("save", {{"X", {"x"}}}, {}, {file("a/x")}),
+             load = op("load", {}, {{"Out", {"y"}}}, {file("a/x")});
+  CHECK_THROWS_AS(run(save, {}, {}), InvalidProgram);
+  lod::paddle::add_file_operators(folder / "files");
+  CHECK_THROWS_AS(lod::paddle::add_file_operators(folder / "others"), std::invalid_argument);
+
+  const AnyLoDTensor x = lod_test::ragged<float>({1, 2}, {2}, {1, 2, 3, 4, 5, 6}), ids = plain<std::int64_t>({1}, {7});
+  run(save, {{"x", x}}, {});
+  CHECK(is_same(run(load, {}, {"y"})[0], x));
+  CHECK(is_same(lod::paddle::load_tensor(folder / "files/a/x"), x));
+  auto once = save;
+  once.attrs.push_back(attr("overwrite", false));
+  CHECK_THROWS_AS(run(once, {{"x", ids}}, {}), std::system_error);
+
+  const auto save_all = op("save_combine", {{"X", {"x", "ids"}}}, {}, {file("all")});
+  run(save_all, {{"x", x}, {"ids", ids}}, {});
+  const auto both = run(op("load_combine", {}, {{"Out", {"y", "k"}}}, {file("all")}), {}, {"y", "k"});
+  CHECK(is_same(both[0], x));
+  CHECK(is_same(both[1], ids));
+  CHECK_THROWS_AS(run(op("load_combine", {}, {{"Out", {"y"}}}, {file("all")}), {}, {"y"}), lod::ParseError);
+  CHECK_THROWS_AS(run(op("load", {}, {{"Out", {"y"}}}, {file("none")}), {}, {"y"}), std::system_error);
+
+  for (const char* const path : {"../x", "a/../../x", "/tmp/x", "", ".", "a//x", "a/"}) {
+    CAPTURE(path);
+    CHECK_THROWS_AS(run(op("save", {{"X", {"x"}}}, {}, {file(path)}), {{"x", x}}, {}), InvalidProgram);
+    CHECK_THROWS_AS(run(op("load_combine", {}, {{"Out", {"y"}}}, {file(path)}), {}, {"y"}), InvalidProgram);
+  }
+  for (const auto& wrong : {attr("seek", std::int64_t{1}), attr("load_as_fp16", true)}) {
+    auto other = load;
+    other.attrs.push_back(wrong);
+    CHECK_THROWS_AS(run(other, {}, {"y"}), InvalidProgram);
+  }
 }
