@@ -22,6 +22,7 @@
 #include <lod/program/operators/lstm.hpp>
 #include <lod/program/operators/movement.hpp>
 #include <lod/program/operators/movement_gradients.hpp>
+#include <lod/program/operators/nce.hpp>
 #include <lod/program/operators/norms.hpp>
 #include <lod/program/operators/optimizers.hpp>
 #include <lod/program/operators/pooling.hpp>
@@ -210,6 +211,10 @@ std::span<const detail::BuiltInOperator<E>> all() {
       {"momentum", optimizer<StepOfMomentum, E>},
       {"mul", mul<E>, gradient<"X, Y, Out@GRAD -> X@GRAD, Y@GRAD">},
       {"mul_grad", mul_grad<E>},
+      {"nce", nce<E>,
+       gradient<"Input, Label, Weight, Bias, SampleWeight, CustomDistProbs, CustomDistAlias, CustomDistAliasProbs, "
+                "SampleLogits, SampleLabels, Cost@GRAD -> Input@GRAD, Weight@GRAD, Bias@GRAD">},
+      {"nce_grad", nce_grad<E>},
       {"not_equal", comparison<NotEqual, E>},
       {"one_hot", one_hot<E, true>},
       {"one_hot_v2", one_hot<E, false>},

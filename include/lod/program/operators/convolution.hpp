@@ -219,10 +219,9 @@ RunOperator<E> conv2d_grad(const OperatorArguments& op) {
       // Added up, since filters are of all windows, and windows overlap.
       const auto write = [&](const Slot& slot, const AnyLoDTensor& like, const auto& add) {
         if (!slot) return;
-        auto out = call.output_bytes(slot, like.data_type(), like.lod(), like.row_shape(), like.rows());
-        T* const to = out.template elements<T>();
-        std::fill_n(to, like.rows() * like.row_size(), T{0});
-        of.for_each_tile([&](const ConvolutionTile& tile) { add(tile, given + of.first_result(tile), to); });
+        write_added<T>(call, slot, like, [&](T* to) {
+          of.for_each_tile([&](const ConvolutionTile& tile) { add(tile, given + of.first_result(tile), to); });
+        });
       };
       write(dfilter, weights, [&](const ConvolutionTile& tile, const T* results, T* to) {
         of.write_columns(tile, images + of.first_pixel(tile), columns.data());
