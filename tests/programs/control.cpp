@@ -16,12 +16,11 @@
 using lod::AnyLoDTensor;
 using lod::InvalidProgram;
 using lod::LimitExceeded;
+using lod::LoD;
 using lod::ProgramDesc;
 using lod::Scope;
 using lod::ShapeMismatch;
-using lod_test::Arguments;
 using lod_test::attr;
-using lod_test::Attrs;
 using lod_test::Floats;
 using lod_test::Ids;
 using lod_test::numbers;
@@ -186,21 +185,21 @@ TEST_CASE("blocks: what cannot run is refused before anything runs, with the blo
   refused(program,
           "block 0, operator 3 'while': variable 'nowhere' has no value, expected one in the scope since the block has "
           "no such variable");
-  // By itself, an operator that owns blocks has none.
   CHECK_THROWS_WITH_AS(lod::operators().find("while")->prepare(lod::OperatorArguments(doubling().blocks[0].ops[3])),
                        "operator 'while': it owns a block, expected to be one of a program that runs", InvalidProgram);
 }
 
 TEST_CASE("select_input and select_output: choose a variable by a number; is_empty and print") {
-  const AnyLoDTensor a = ragged<float>({1, 1}, {}, {1, 2}), b = plain<float>({1}, {3});
+  const AnyLoDTensor a = ragged<float>({1, 1}, {}, {1, 2}), b = ragged<float>({1}, {}, {3});
   for (const int chosen : {0, 1}) {
     const auto mask = plain<int>({1}, {chosen});
     const auto x = lod_test::apply("select_input", {{"X", {a, b}}, {"Mask", {mask}}}, {"Out"})[0];
     CHECK(numbers<float>(x) == (chosen == 0 ? Floats{1, 2} : Floats{3}));
-    CHECK(x.levels() == 1 - chosen);
-    const auto y = lod_test::apply("select_output", {{"X", {b}}, {"Mask", {mask}}}, {"Out", "Out"});
-    CHECK(numbers<float>(y[static_cast<std::size_t>(chosen)]) == Floats{3});
-    CHECK(y[static_cast<std::size_t>(1 - chosen)].rows() == 0);
+    CHECK(x.levels() == 1);
+    const std::vector<std::string> outputs =
+        chosen == 0 ? std::vector<std::string>{"Out", "-Out"} : std::vector<std::string>{"-Out", "Out"};
+    const auto y = lod_test::apply("select_output", {{"X", {b}}, {"Mask", {mask}}}, outputs);
+    CHECK(numbers<float>(y[0]) == Floats{3});
   }
   CHECK_THROWS_WITH(lod_test::apply("select_input", {{"X", {a}}, {"Mask", {plain<int>({1}, {1})}}}, {"Out"}),
                     "block 0, operator 0 'select_input' (X: 'in X0', Mask: 'in Mask0'; Out: 'out Out0'): variable 'in "
@@ -286,9 +285,9 @@ TEST_CASE("lod_tensor_to_array: a recurrent network over sequences, longest firs
   };
   const AnyLoDTensor y = run({2, 0, 3, 1}, {1, 2, 3, 4, 5, 6}, {10, 20, 30, 40});
   CHECK(numbers<float>(y) == Floats{11, 13, 33, 37, 42, 46});
-  CHECK(y.lod() == lod::LoD::from_lengths({{2, 0, 3, 1}}));
+  CHECK(y.lod() == LoD::from_lengths({{2, 0, 3, 1}}));
   CHECK(numbers<float>(run({1, 1}, {1, 2}, {10, 20})) == Floats{11, 22});
-  CHECK(run({0, 0}, {}, {10, 20}).lod() == lod::LoD::from_lengths({{0, 0}}));
+  CHECK(run({0, 0}, {}, {10, 20}).lod() == LoD::from_lengths({{0, 0}}));
   CHECK(run({}, {}, {}).shape() == lod::Shape{0, 1});
   const lod::Feed feed = {{"x", AnyLoDTensor(ragged<float>({1, 3, 2}, {1}, {1, 2, 3, 4, 5, 6}))},
                           {"first", AnyLoDTensor(plain<float>({3, 1}, {0, 0, 0}))}};
@@ -316,17 +315,17 @@ TEST_CASE("gradients of arrays' operators") {
                 {{"z", reordered}});
   CHECK(numbers<float>(back) == numbers<float>(z));
   CHECK(back.lod() == z.lod());
-  const auto dx =
-      lod_test::apply("shrink_rnn_memory_grad",
-                      {{"X", {plain<double>({3}, {1, 2, 3})}}, {"Out@GRAD", {plain<double>({1}, {7})}}}, {"X@GRAD"})[0];
-  CHECK(numbers<double>(dx) == std::vector<double>{7, 0, 0});
+  Scope scope;
+  const auto shrunk =
+      lod::run(program_of({op("shrink_rnn_memory_grad", {{"X", {"z"}}, {"Out@GRAD", {"dy"}}}, {{"X@GRAD", {"dz"}}})}),
+               scope, {.feed = {{"z", z}, {"dy", plain<float>({1}, {7})}}, .fetch = {"dz"}})[0];
+  CHECK(numbers<float>(shrunk) == Floats{7, 0, 0, 0});
   // The gradient of write_to_array, for an element that has none.
   ProgramDesc program =
-      program_of({op("read_from_array", {{"X", {"da"}}, {"I", {"i"}}, {"X_W", {"x"}}}, {{"Out", {"dx"}}})});
+      program_of({op("read_from_array", {{"X", {"da"}}, {"I", {"i"}}, {"X_W", {"z"}}}, {{"Out", {"dz"}}})});
   retype(program, lod::VarType::LOD_TENSOR_ARRAY, {"da"});
-  Scope scope;
-  CHECK(numbers<float>(
-            lod::run(program, scope, {.feed = {{"x", z}, {"i", plain<std::int64_t>({1}, {2})}}, .fetch = {"dx"}})[0]) ==
+  const auto i = plain<std::int64_t>({1}, {2});
+  CHECK(numbers<float>(lod::run(program, scope, {.feed = {{"z", z}, {"i", i}}, .fetch = {"dz"}})[0]) ==
         Floats{0, 0, 0, 0});
 }
 
@@ -340,19 +339,20 @@ TEST_CASE("split_lod_tensor and merge_lod_tensor: two branches, of which one may
     CHECK(numbers<float>(parts[0]) == (chosen[0] ? Floats{1, 2} : Floats{}));
     CHECK(numbers<float>(parts[1]) == (chosen[0] ? Floats{3} : Floats{1, 2, 3}));
     const auto idle = chosen[0] ? parts[0] : AnyLoDTensor(plain<double>({0}, {}));  // where nothing ran
-    const auto y = lod_test::apply(
-        "merge_lod_tensor", {{"X", {x}}, {"Mask", {given}}, {"InTrue", {idle}}, {"InFalse", {parts[1]}}}, {"Out"})[0];
+    const auto merge = op("merge_lod_tensor", {{"X", {"x"}}, {"Mask", {"m"}}, {"InTrue", {"t"}}, {"InFalse", {"f"}}},
+                          {{"Out", {"y"}}});
+    Scope scope;
+    const auto y = lod::run(program_of({merge}), scope,
+                            {.feed = {{"x", x}, {"m", given}, {"t", idle}, {"f", parts[1]}}, .fetch = {"y"}})[0];
     CHECK(numbers<float>(y) == Floats{1, 2, 3});
     CHECK(y.lod() == x.lod());
   }
 }
 
 TEST_CASE("beam_search: keeps the best candidates of each source") {
-  using lod::LoD;
-  using lod::LoDTensor;
   const auto of = [](const std::vector<std::int64_t>& sources, const lod::Shape& row_shape, const Floats& values) {
     const std::vector<std::int64_t> ones(values.size() / static_cast<std::size_t>(row_shape.elements()), 1);
-    return LoDTensor<float>::from_values(LoD::from_lengths({sources, ones}), row_shape, values);
+    return lod::LoDTensor<float>::from_values(LoD::from_lengths({sources, ones}), row_shape, values);
   };
   const auto scores = of({2, 2}, {3}, {.5f, .3f, .2f, .6f, .3f, .1f, .9f, .5f, .1f, .7f, .5f, .1f});
   const auto ids = plain<std::int64_t>({4, 3}, {4, 2, 5, 2, 1, 3, 3, 5, 2, 8, 2, 1});
@@ -389,7 +389,7 @@ TEST_CASE("beam_search: keeps the best candidates of each source") {
 
 TEST_CASE("beam_search_decode: follows the candidates back, and puts the best sentence first") {
   const auto step = [](const std::vector<std::vector<std::int64_t>>& lengths, const Ids& values) {
-    return lod::LoDTensor<std::int64_t>::from_values(lod::LoD::from_lengths(lengths), {1}, values);
+    return lod::LoDTensor<std::int64_t>::from_values(LoD::from_lengths(lengths), {1}, values);
   };
   const auto scores_of = [](const lod::LoDTensor<std::int64_t>& ids, const std::vector<double>& values) {
     return lod::LoDTensor<double>::from_values(ids.lod(), {1}, values);
@@ -402,7 +402,7 @@ TEST_CASE("beam_search_decode: follows the candidates back, and puts the best se
   const auto y = lod::beam_search_decode(ids, scores);
   CHECK(numbers<std::int64_t>(y.ids) == Ids{6, 8, 0, 5, 0, 7, 0});
   CHECK(numbers<double>(y.scores) == std::vector<double>{-2, -2.5, -3, -1, -4, -3, -3.5});
-  CHECK(y.ids.lod() == lod::LoD::from_lengths({{2, 1}, {3, 2, 2}}));
+  CHECK(y.ids.lod() == LoD::from_lengths({{2, 1}, {3, 2, 2}}));
   CHECK_THROWS_AS(lod::beam_search_decode(ids, std::vector<lod::LoDTensor<double>>{}), ShapeMismatch);
   CHECK_THROWS_AS(lod::beam_search_decode({ids[0], ids[0]}, std::vector{scores[0], scores[0]}), ShapeMismatch);
 }

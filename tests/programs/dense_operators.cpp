@@ -520,3 +520,76 @@ TEST_CASE("operators: a batch without rows goes through, and a second run alloca
     }
   }
 }
+
+TEST_CASE("dropout: in training a mask says what stays, and the gradient goes there") {
+  const auto x = plain<float>({2000}, Floats(2000, 3));
+  for (const bool upscales : {false, true}) {
+    const Attrs attrs = {
+        attr("dropout_prob", 0.25F), attr("seed", 5),
+        attr("dropout_implementation", std::string(upscales ? "upscale_in_train" : "downgrade_in_infer"))};
+    const auto results = apply("dropout", {{"X", {x}}}, {"Out", "Mask"}, attrs);
+    const auto out = numbers<float>(results[0]);
+    const auto mask = numbers<std::uint8_t>(results[1]);
+    const auto count = std::count(mask.begin(), mask.end(), 1);
+    CHECK((count > 1400 && count < 1600));
+    lod::Scope scope;
+    const auto gradient =
+        lod_test::op("dropout_grad", {{"Mask", {"mask"}}, {"Out@GRAD", {"y@GRAD"}}}, {{"X@GRAD", {"x@GRAD"}}}, attrs);
+    const lod::RunOptions given{.feed = {{"mask", results[1]}, {"y@GRAD", x}}, .fetch = {"x@GRAD"}};
+    const auto back = numbers<float>(lod::run(lod_test::program_of({gradient}), scope, given)[0]);
+    CHECK(out == back);
+    for (std::size_t i = 0; i < out.size(); ++i) CHECK(out[i] == (mask[i] ? upscales ? 4 : 3 : 0));
+    CHECK(numbers<float>(apply("dropout", {{"X", {x}}}, {"Out", "-Mask"}, attrs)[0]) == out);
+  }
+}
+
+TEST_CASE(
+    "uniform_random, gaussian_random, truncated_gaussian_random: seeds decide, and the distributions are theirs") {
+  const auto draw = [](const char* type, Attrs attrs) {
+    attrs.push_back(attr("shape", std::vector<std::int64_t>{50, 200}));
+    return numbers<float>(apply(type, {}, {"Out"}, std::move(attrs))[0]);
+  };
+  const auto moments = [](const Floats& values) {
+    double mean = 0, square = 0;
+    for (const float v : values) {
+      mean += static_cast<double>(v) / static_cast<double>(values.size());
+      square += static_cast<double>(v) * static_cast<double>(v) / static_cast<double>(values.size());
+    }
+    return std::pair(mean, std::sqrt(square - mean * mean));
+  };
+  const auto uniform = draw("uniform_random", {attr("min", 1.0F), attr("max", 3.0F), attr("seed", 1)});
+  CHECK((*std::min_element(uniform.begin(), uniform.end()) >= 1 &&
+         *std::max_element(uniform.begin(), uniform.end()) < 3));
+  CHECK(moments(uniform).first == doctest::Approx(2).epsilon(0.02));
+  CHECK(moments(uniform).second == doctest::Approx(2 / std::sqrt(12)).epsilon(0.02));
+  CHECK(draw("uniform_random", {attr("min", 1.0F), attr("max", 3.0F), attr("seed", 1)}) == uniform);
+  CHECK(draw("uniform_random", {attr("min", 1.0F), attr("max", 3.0F), attr("seed", 2)}) != uniform);
+  const auto normal = draw("gaussian_random", {attr("mean", 5.0F), attr("std", 2.0F)});
+  CHECK(moments(normal).first == doctest::Approx(5).epsilon(0.02));
+  CHECK(moments(normal).second == doctest::Approx(2).epsilon(0.02));
+  const auto truncated = draw("truncated_gaussian_random", {attr("mean", 5.0F), attr("std", 2.0F)});
+  CHECK((*std::min_element(truncated.begin(), truncated.end()) >= 1 &&
+         *std::max_element(truncated.begin(), truncated.end()) <= 9));
+  CHECK(moments(truncated).second == doctest::Approx(2 * 0.87963).epsilon(0.03));
+}
+
+TEST_CASE("auc, isfinite: what becomes of a training is measured") {
+  const auto predicted = plain<float>({4, 2}, {0.9F, 0.1F, 0.6F, 0.4F, 0.65F, 0.35F, 0.2F, 0.8F});
+  const auto labels = plain<std::int64_t>({4, 1}, {0, 0, 1, 1});
+  const Attrs attrs = {attr("num_thresholds", 100), attr("slide_steps", 0)};
+  const auto none = plain<std::int64_t>({101}, Ids(101));
+  const auto measure = [&](const AnyLoDTensor& p, const AnyLoDTensor& n, const AnyLoDTensor& values) {
+    return apply("auc", {{"Predict", {values}}, {"Label", {labels}}, {"StatPos", {p}}, {"StatNeg", {n}}},
+                 {"AUC", "StatPosOut", "StatNegOut"}, attrs);
+  };
+  const auto first = measure(none, none, predicted);
+  CHECK(numbers<double>(first[0])[0] == 0.75);
+  CHECK(numbers<double>(measure(first[1], first[2], predicted)[0])[0] == 0.75);
+  CHECK_THROWS_AS(measure(none, none, plain<float>({4, 1}, {0, 0, 0, 2})), OutOfRange);
+  CHECK_THROWS_AS(measure(plain<std::int64_t>({3}, {0, 0, 0}), none, predicted), ShapeMismatch);
+
+  const float inf = std::numeric_limits<float>::infinity();
+  CHECK(truths(apply("isfinite_v2", {{"X", {plain<float>({3}, {1, inf, NAN})}}}, {"Out"})[0]) ==
+        std::vector<bool>{true, false, false});
+  CHECK(truths(apply("isfinite", {{"X", {plain<float>({2}, {1, inf})}}}, {"Out"})[0]) == std::vector<bool>{false});
+}

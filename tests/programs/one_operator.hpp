@@ -95,9 +95,14 @@ inline lod::LoDTensorDesc described(const lod::AnyLoDTensor& x, bool knows_rows)
   if (!knows_rows) desc.tensor.dims.front() = -1;
   return desc;
 }
-/// Checks that results are what `infer_shapes` describes, whether or not the numbers of rows are known.
+/// Checks that results of an operator of the library are what `infer_shapes` describes, whether or not the numbers of
+/// rows are known.
 inline void check_inferred(lod::ProgramDesc program, const lod::RunOptions& options,
                            const std::vector<lod::AnyLoDTensor>& results) {
+  const std::string& type = program.blocks[0].ops[0].type;
+  // Of gradients there is no rule; what these give depends on the numbers in a mask.
+  const bool depends = type == "merge_lod_tensor" || type == "select_input" || type == "select_output";
+  if (depends || type.ends_with("_grad") || !lod::operators_of_programs::inference_of(type)) return;
   for (const bool knows_rows : {true, false}) {
     for (const auto& [name, value] : options.feed) {
       for (lod::VarDesc& var : program.blocks[0].vars) {
@@ -107,7 +112,7 @@ inline void check_inferred(lod::ProgramDesc program, const lod::RunOptions& opti
     lod::infer_shapes(program);
     for (std::size_t i = 0; i < results.size(); ++i) {
       const auto& found = program.blocks[0].find_var(options.fetch[i])->type.lod_tensor;
-      INFO(program.blocks[0].ops[0].type << ", " << options.fetch[i]);
+      INFO(type << ", " << options.fetch[i]);
       REQUIRE(found.has_value());
       lod::infer::Dims dims = found->tensor.dims, expected = described(results[i], true).tensor.dims;
       if (dims.empty()) dims = {1};

@@ -547,6 +547,15 @@ gradient("sequence_slice", "sequence_slice",
 gradient("sequence_reshape", "sequence_reshape", {"X": Ragged(floats(6, 4), [2, 0, 4])}, ["Out"], ["X"], {"new_dim": 8})
 gradient("sequence_scatter", "sequence_scatter",
          {"X": floats(3, 9), "Ids": ids, "Updates": Ragged(floats(7, 1), [2, 4, 1])}, ["Out"], ["X", "Updates"])
+frames = {"Logits": Ragged(floats(13, 5), [4, 2, 7]),
+          "Label": Ragged(np.array([[1], [2], [1], [1], [3], [3], [4]], "int32"), [2, 2, 3])}
+padded = {"Logits": floats(6, 3, 5), "Label": np.array([[1, 2, 4], [3, 3, 0], [2, 0, 0]], "int32"),
+          "LogitsLength": np.array([6, 2, 3], "int64"), "LabelLength": np.array([3, 2, 1], "int64")}
+for mean in (False, True):
+    for name, inputs in (("", frames), (" padded", padded)):
+        attrs = {"blank": 0, "norm_by_times": mean}
+        case(f"warpctc{name} {mean}", "warpctc", inputs, ["Loss", "WarpCTCGrad"], attrs)
+        gradient(f"warpctc{name} {mean}", "warpctc", inputs, ["Loss"], ["Logits"], attrs, ["WarpCTCGrad"])
 gradient("lod_reset", "lod_reset", {"X": batch}, ["Out"], ["X"], {"target_lod": [0, 3, 7]})
 gradient("im2sequence", "im2sequence", {"X": floats(2, 3, 5, 4)}, ["Out"], ["X"],
          {"kernels": [2, 2], "strides": [2, 1], "paddings": [1, 0, 0, 1]})
@@ -582,6 +591,59 @@ for mode in False, True:
     case(f"gru_unit {mode}", "gru_unit", unit, ["Hidden", "Gate", "ResetHiddenPrev"], {"origin_mode": mode})
     gradient(f"gru_unit {mode}", "gru_unit", unit, ["Hidden"], list(unit), {"origin_mode": mode},
              ["Gate", "ResetHiddenPrev"])
+for steps in 0, 1, 2:
+    stats = (1 + steps) * 101 + (steps > 0)
+    case(f"auc {steps}", "auc",
+         {"Predict": random.uniform(size=(20, 2)).astype("float32"), "Label": random.randint(0, 2, (20, 1)).astype("int64"),
+          "StatPos": np.zeros((1, stats), "int64"), "StatNeg": np.zeros((1, stats), "int64")},
+         ["AUC", "StatPosOut", "StatNegOut"], {"num_thresholds": 100, "slide_steps": steps})
+case("isfinite_v2", "isfinite_v2", {"X": np.array([1, np.inf, np.nan], "float32")}, ["Out"])
+case("sigmoid_cross_entropy_with_logits", "sigmoid_cross_entropy_with_logits",
+     {"X": 3 * floats(4, 5), "Label": random.randint(0, 2, (4, 5)).astype("float32")}, ["Out"],
+     {"normalize": True, "ignore_index": 0})
+case("fill_any_like", "fill_any_like", {"X": x34}, ["Out"], {"value": 2.5})
+case("squared_l2_norm", "squared_l2_norm", {"X": x34}, ["Out"])
+for norm in 0.5, 50.0:
+    case(f"clip_by_norm {norm}", "clip_by_norm", {"X": x34}, ["Out"], {"max_norm": norm})
+for layout, shape in (("NCHW", (2, 3, 4, 2)), ("NHWC", (2, 4, 2, 3))):
+    case(f"batch_norm trained {layout}", "batch_norm",
+         {"X": floats(*shape), "Scale": floats(3), "Bias": floats(3), "Mean": floats(3),
+          "Variance": np.abs(floats(3)) + 0.1}, ["Y", "SavedMean", "SavedVariance"],
+         {"data_layout": layout, "momentum": 0.8}, hidden=["MeanOut=Mean", "VarianceOut=Variance", "ReserveSpace"],
+         tolerance=1e-4)
+image_layouts = (("NCHW", (2, 4, 7, 6)), ("NHWC", (2, 7, 6, 4)))
+for layout, shape in image_layouts:
+    for number, attrs in enumerate(({}, {"paddings": [1, 2]}, {"paddings": [1, 0, 2, 1], "strides": [2, 3]},
+                                    {"dilations": [2, 1], "strides": [1, 2]}, {"padding_algorithm": "SAME"},
+                                    {"padding_algorithm": "SAME", "strides": [2, 3], "dilations": [2, 2]},
+                                    {"padding_algorithm": "VALID", "paddings": [1, 1], "strides": [2, 2]},
+                                    {"groups": 2, "paddings": [1, 1]})):
+        attrs = {"strides": [1, 1], "paddings": [0, 0], "dilations": [1, 1], "data_format": layout, **attrs}
+        filters = floats(6, 4 // attrs.get("groups", 1), 3, 2)
+        case(f"conv2d {layout} {number}", "conv2d", {"Input": floats(*shape), "Filter": filters}, ["Output"], attrs)
+        gradient(f"conv2d {layout} {number}", "conv2d", {"Input": floats(*shape), "Filter": filters}, ["Output"],
+                 ["Input", "Filter"], attrs)
+    case(f"conv2d {layout} pixels", "conv2d", {"Input": floats(*shape), "Filter": floats(3, 4, 1, 1)}, ["Output"],
+         {"data_format": layout})
+    depthwise = {"Input": floats(*shape), "Filter": floats(8, 1, 3, 3)}
+    attrs = {"groups": 4, "paddings": [1, 1], "strides": [2, 1], "dilations": [1, 1], "data_format": layout}
+    case(f"depthwise_conv2d {layout}", "depthwise_conv2d", depthwise, ["Output"], attrs)
+    gradient(f"depthwise_conv2d {layout}", "depthwise_conv2d", depthwise, ["Output"], ["Input", "Filter"], attrs)
+    for pool in "max", "avg":
+        for number, attrs in enumerate(({}, {"strides": [2, 2]}, {"strides": [3, 2], "ceil_mode": True},
+                                        {"paddings": [1, 1]}, {"paddings": [1, 1], "exclusive": False},
+                                        {"paddings": [1, 0, 0, 1], "exclusive": False, "strides": [2, 2]},
+                                        {"paddings": [0, 1, 1, 0], "exclusive": False, "ceil_mode": True,
+                                         "strides": [2, 2]}, {"global_pooling": True}, {"adaptive": True},
+                                        {"adaptive": True, "paddings": [1, 1]},
+                                        {"padding_algorithm": "SAME", "strides": [2, 2]},
+                                        {"padding_algorithm": "VALID", "paddings": [1, 1]})):
+            if attrs.get("adaptive") and pool == "max":
+                continue  # PaddlePaddle 2.6.2 takes it for a window of that size
+            attrs = {"ksize": [3, 2], "strides": [1, 1], "paddings": [0, 0], "pooling_type": pool,
+                     "data_format": layout, **attrs}
+            case(f"pool2d {layout} {pool} {number}", "pool2d", {"X": floats(*shape)}, ["Out"], attrs)
+            gradient(f"pool2d {layout} {pool} {number}", "pool2d", {"X": floats(*shape)}, ["Out"], ["X"], attrs)
 
 if __name__ == "__main__":
     sys.exit(main(sys.argv[1], sys.argv[2:]))

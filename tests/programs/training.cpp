@@ -17,7 +17,6 @@
 
 using lod::AnyLoDTensor;
 using lod::Shape;
-using lod_test::apply;
 using lod_test::Arguments;
 using lod_test::attr;
 using lod_test::Attrs;
@@ -29,16 +28,17 @@ using lod_test::program_of;
 namespace {
 
 using Doubles = std::vector<double>;
+using Inputs = std::vector<std::pair<std::string, std::vector<Shape>>>;
 
 /// An operator on numbers between 0.2 and 2, of which every second one is negative unless they must be `positive`.
 struct DenseSample {
   std::string type;
-  std::vector<std::pair<std::string, std::vector<Shape>>> inputs;
+  Inputs inputs;
   std::string output = "Out";
   Attrs attrs = {};
   std::vector<std::string> hidden = {};  ///< further outputs; `MeanOut=Mean` if the variable is another's
-  bool positive = false;
   std::vector<std::pair<std::string, AnyLoDTensor>> constants = {};  ///< inputs without a gradient
+  bool positive = false;
 };
 
 /// The operator, and the gradients of its inputs from one of its output, both fed.
@@ -138,9 +138,9 @@ TEST_CASE("activations: gradients are those of differences") {
     check_gradient({type, {{"X", {Shape{3, 4}}}}});
   }
   for (const char* const type : {"log", "pow", "rsqrt", "sqrt"}) {
-    check_gradient({.type = type, .inputs = {{"X", {Shape{3, 4}}}}, .attrs = {attr("factor", 1.5f)}, .positive = true});
+    check_gradient({type, {{"X", {Shape{3, 4}}}}, "Out", {attr("factor", 1.5f)}, {}, {}, true});
   }
-  const std::vector<std::pair<std::string, std::vector<Shape>>> x = {{"X", {Shape{3, 4}}}};
+  const Inputs x = {{"X", {Shape{3, 4}}}};
   check_gradient({"gelu", x, "Out", {attr("approximate", true)}});
   check_gradient({"clip", x, "Out", {attr("min", -0.5f), attr("max", 1.0f)}});
   check_gradient({"hard_swish", x, "Out", {attr("offset", 1.0f), attr("threshold", 2.0f)}});
@@ -148,36 +148,32 @@ TEST_CASE("activations: gradients are those of differences") {
 }
 
 TEST_CASE("operators on dense tensors: gradients are those of differences") {
-  const auto pairs = [](const Shape& x, const Shape& y) {
-    return std::vector<std::pair<std::string, std::vector<Shape>>>{{"X", {x}}, {"Y", {y}}};
-  };
+  const auto pairs = [](const Shape& x, const Shape& y) { return Inputs{{"X", {x}}, {"Y", {y}}}; };
   for (const char* const type : {"add", "sub", "mul", "div", "max", "min", "pow"}) {
     const std::string name = std::string("elementwise_") + type;
     const bool positive = name == "elementwise_pow";
-    check_gradient({.type = name, .inputs = pairs({2, 3}, {2, 3}), .positive = positive});
-    check_gradient({.type = name, .inputs = pairs({2, 3}, {3}), .positive = positive});
-    check_gradient(
-        {.type = name, .inputs = pairs({2, 3, 2}, {3, 1}), .attrs = {attr("axis", 1)}, .positive = positive});
+    check_gradient({name, pairs({2, 3}, {2, 3}), "Out", {}, {}, {}, positive});
+    check_gradient({name, pairs({2, 3}, {3}), "Out", {}, {}, {}, positive});
+    check_gradient({name, pairs({2, 3, 2}, {3, 1}), "Out", {attr("axis", 1)}, {}, {}, positive});
   }
   check_gradient({"elementwise_mul", pairs({3, 3}, {3, 1})});
   check_gradient({"elementwise_sub", pairs({4}, {2, 3, 4})});
   check_gradient({"mul", pairs({2, 3, 2}, {6, 2})});
   check_gradient({"mul", pairs({2, 3, 2}, {2, 1, 3}), "Out", {attr("x_num_col_dims", 2)}});
-  for (const bool transpose_x : {false, true}) {
-    for (const bool transpose_y : {false, true}) {
-      const Shape x = transpose_x ? Shape{3, 2} : Shape{2, 3}, y = transpose_y ? Shape{4, 3} : Shape{3, 4};
-      const Shape stacked(2, x);
+  for (const bool x : {false, true}) {  // transposed
+    for (const bool y : {false, true}) {
+      const Shape left = x ? Shape{3, 2} : Shape{2, 3}, right = y ? Shape{4, 3} : Shape{3, 4};
+      const Attrs attrs = {attr("trans_x", x), attr("trans_y", y)};
       check_gradient({"matmul",
-                      pairs(stacked, y),
+                      pairs(Shape(2, left), right),
                       "Out",
-                      {attr("transpose_X", transpose_x), attr("transpose_Y", transpose_y), attr("alpha", 0.5f)}});
-      check_gradient(
-          {"matmul_v2", pairs(x, Shape(2, y)), "Out", {attr("trans_x", transpose_x), attr("trans_y", transpose_y)}});
-      check_gradient({"matmul_v2", pairs({3}, y), "Out", {attr("trans_x", transpose_x), attr("trans_y", transpose_y)}});
-      check_gradient({"matmul_v2", pairs(x, {3}), "Out", {attr("trans_x", transpose_x), attr("trans_y", transpose_y)}});
+                      {attr("transpose_X", x), attr("transpose_Y", y), attr("alpha", 0.5f)}});
+      check_gradient({"matmul_v2", pairs(left, Shape(2, right)), "Out", attrs});
+      check_gradient({"matmul_v2", pairs({3}, right), "Out", attrs});
+      check_gradient({"matmul_v2", pairs(left, {3}), "Out", attrs});
     }
   }
-  const std::vector<std::pair<std::string, std::vector<Shape>>> x = {{"X", {Shape{2, 3, 4}}}};
+  const Inputs x = {{"X", {Shape{2, 3, 4}}}};
   check_gradient({"mean", x});
   check_gradient({"scale", x, "Out", {attr("scale", 2.0f), attr("bias", 1.0f)}});
   check_gradient({"assign", x});
@@ -209,119 +205,49 @@ TEST_CASE("operators on dense tensors: gradients are those of differences") {
                   {attr("axes", std::vector<int>{0, 1}), attr("starts", std::vector<int>{1, -2}),
                    attr("ends", std::vector<int>{3, -1}), attr("decrease_axis", std::vector<int>{1})}});
   check_gradient({"expand", {{"X", {Shape{2, 3}}}}, "Out", {attr("expand_times", std::vector<int>{2, 3})}});
-  check_gradient({.type = "gather",
-                  .inputs = {{"X", {Shape{4, 2}}}},
-                  .constants = {{"Index", plain<std::int64_t>({3}, {2, 0, 2})}}});
+  check_gradient({"gather", {{"X", {Shape{4, 2}}}}, "Out", {}, {}, {{"Index", plain<std::int64_t>({3}, {2, 0, 2})}}});
 }
 
 TEST_CASE("layer_norm, batch_norm: gradients are those of differences") {
   const auto inputs = [](const Shape& x, const Shape& each) {
-    return std::vector<std::pair<std::string, std::vector<Shape>>>{{"X", {x}}, {"Scale", {each}}, {"Bias", {each}}};
+    return Inputs{{"X", {x}}, {"Scale", {each}}, {"Bias", {each}}};
   };
   check_gradient({"layer_norm", inputs({3, 2, 2}, {4}), "Y", {}, {"Mean", "Variance"}});
   check_gradient({"layer_norm", {{"X", {Shape{3, 2, 2}}}}, "Y", {attr("begin_norm_axis", 2)}, {"Mean", "Variance"}});
   const auto mean = plain<double>({2}, {0.5, -1}), variance = plain<double>({2}, {2, 0.5});
   for (const bool is_global : {false, true}) {
     for (const bool is_last : {false, true}) {
+      const Shape shape = is_last ? Shape{3, 2, 2} : Shape{3, 2, 3};
       check_gradient(
-          {.type = "batch_norm",
-           .inputs = inputs(is_last ? Shape{3, 2, 2} : Shape{3, 2, 3}, {2}),
-           .output = "Y",
-           .attrs = {attr("use_global_stats", is_global), attr("data_layout", std::string(is_last ? "NHWC" : "NCHW"))},
-           .hidden = {"SavedMean", "SavedVariance", "MeanOut=Mean", "VarianceOut=Variance"},
-           .constants = {{"Mean", mean}, {"Variance", variance}}});
+          {"batch_norm",
+           inputs(shape, {2}),
+           "Y",
+           {attr("use_global_stats", is_global), attr("data_layout", std::string(is_last ? "NHWC" : "NCHW"))},
+           {"SavedMean", "SavedVariance", "MeanOut=Mean", "VarianceOut=Variance"},
+           {{"Mean", mean}, {"Variance", variance}}});
     }
   }
-}
-
-TEST_CASE("dropout: in training a mask says what stays, and the gradient goes there") {
-  const auto x = plain<float>({2000}, lod_test::Floats(2000, 3));
-  for (const bool upscales : {false, true}) {
-    const Attrs attrs = {
-        attr("dropout_prob", 0.25F), attr("seed", 5),
-        attr("dropout_implementation", std::string(upscales ? "upscale_in_train" : "downgrade_in_infer"))};
-    const auto results = apply("dropout", {{"X", {x}}}, {"Out", "Mask"}, attrs);
-    const auto out = numbers<float>(results[0]);
-    const auto mask = numbers<std::uint8_t>(results[1]);
-    const auto count = std::count(mask.begin(), mask.end(), 1);
-    CHECK((count > 1400 && count < 1600));
-    const auto back =
-        numbers<float>(apply("dropout_grad", {{"Mask", {results[1]}}, {"Out@GRAD", {x}}}, {"X@GRAD"}, attrs)[0]);
-    CHECK(out == back);
-    for (std::size_t i = 0; i < out.size(); ++i) CHECK(out[i] == (mask[i] ? upscales ? 4 : 3 : 0));
-    CHECK(numbers<float>(apply("dropout", {{"X", {x}}}, {"Out", "-Mask"}, attrs)[0]) == out);
-  }
-}
-
-TEST_CASE(
-    "uniform_random, gaussian_random, truncated_gaussian_random: seeds decide, and the distributions are theirs") {
-  const auto draw = [](const char* type, Attrs attrs) {
-    attrs.push_back(attr("shape", std::vector<std::int64_t>{50, 200}));
-    return numbers<float>(apply(type, {}, {"Out"}, std::move(attrs))[0]);
-  };
-  const auto moments = [](const lod_test::Floats& values) {
-    double mean = 0, square = 0;
-    for (const float v : values) {
-      mean += static_cast<double>(v) / static_cast<double>(values.size());
-      square += static_cast<double>(v) * static_cast<double>(v) / static_cast<double>(values.size());
-    }
-    return std::pair(mean, std::sqrt(square - mean * mean));
-  };
-  const auto uniform = draw("uniform_random", {attr("min", 1.0F), attr("max", 3.0F), attr("seed", 1)});
-  CHECK((*std::min_element(uniform.begin(), uniform.end()) >= 1 &&
-         *std::max_element(uniform.begin(), uniform.end()) < 3));
-  CHECK(moments(uniform).first == doctest::Approx(2).epsilon(0.02));
-  CHECK(moments(uniform).second == doctest::Approx(2 / std::sqrt(12)).epsilon(0.02));
-  CHECK(draw("uniform_random", {attr("min", 1.0F), attr("max", 3.0F), attr("seed", 1)}) == uniform);
-  CHECK(draw("uniform_random", {attr("min", 1.0F), attr("max", 3.0F), attr("seed", 2)}) != uniform);
-  const auto normal = draw("gaussian_random", {attr("mean", 5.0F), attr("std", 2.0F)});
-  CHECK(moments(normal).first == doctest::Approx(5).epsilon(0.02));
-  CHECK(moments(normal).second == doctest::Approx(2).epsilon(0.02));
-  const auto truncated = draw("truncated_gaussian_random", {attr("mean", 5.0F), attr("std", 2.0F)});
-  CHECK((*std::min_element(truncated.begin(), truncated.end()) >= 1 &&
-         *std::max_element(truncated.begin(), truncated.end()) <= 9));
-  CHECK(moments(truncated).second == doctest::Approx(2 * 0.87963).epsilon(0.03));
 }
 
 TEST_CASE("losses: gradients are those of differences") {
   const auto labels = plain<std::int64_t>({3, 1}, {1, 0, 3});
   const auto soft = plain<double>({3, 4}, {0.5, 0.5, 0, 0, 0.25, 0.25, 0.25, 0.25, 0, 0, 1, 0});
-  const std::vector<std::pair<std::string, std::vector<Shape>>> x = {{"X", {Shape{3, 4}}}},
-                                                                logits = {{"Logits", x[0].second}};
-  check_gradient(
-      {.type = "cross_entropy", .inputs = x, .output = "Y", .positive = true, .constants = {{"Label", labels}}});
-  check_gradient({.type = "cross_entropy",
-                  .inputs = x,
-                  .output = "Y",
-                  .attrs = {attr("soft_label", true)},
-                  .positive = true,
-                  .constants = {{"Label", soft}}});
+  const Attrs is_soft = {attr("soft_label", true)};
+  const Inputs x = {{"X", {Shape{3, 4}}}}, logits = {{"Logits", {Shape{3, 4}}}};
+  check_gradient({"cross_entropy", x, "Y", {}, {}, {{"Label", labels}}, true});
+  check_gradient({"cross_entropy", x, "Y", is_soft, {}, {{"Label", soft}}, true});
   for (const int ignored : {-100, 3}) {
-    check_gradient({.type = "cross_entropy2",
-                    .inputs = x,
-                    .output = "Y",
-                    .attrs = {attr("ignore_index", ignored)},
-                    .hidden = {"MatchX", "XShape"},
-                    .positive = true,
-                    .constants = {{"Label", labels}}});
-    check_gradient({.type = "softmax_with_cross_entropy",
-                    .inputs = logits,
-                    .output = "Loss",
-                    .attrs = {attr("ignore_index", ignored)},
-                    .hidden = {"Softmax"},
-                    .constants = {{"Label", labels}}});
+    const Attrs attrs = {attr("ignore_index", ignored)};
+    check_gradient({"cross_entropy2", x, "Y", attrs, {"MatchX", "XShape"}, {{"Label", labels}}, true});
+    check_gradient({"softmax_with_cross_entropy", logits, "Loss", attrs, {"Softmax"}, {{"Label", labels}}});
   }
-  check_gradient({.type = "softmax_with_cross_entropy",
-                  .inputs = logits,
-                  .output = "Loss",
-                  .attrs = {attr("soft_label", true)},
-                  .hidden = {"Softmax"},
-                  .constants = {{"Label", soft}}});
+  check_gradient({"softmax_with_cross_entropy", logits, "Loss", is_soft, {"Softmax"}, {{"Label", soft}}});
+  for (const std::int64_t rows : {3, 1}) {
+    check_gradient({"cos_sim", {{"X", {Shape{3, 4}}}, {"Y", {Shape{rows, 4}}}}, "Out", {}, {"XNorm", "YNorm"}});
+  }
   for (const bool normalize : {false, true}) {
-    check_gradient({.type = "sigmoid_cross_entropy_with_logits",
-                    .inputs = x,
-                    .attrs = {attr("normalize", normalize), attr("ignore_index", 0)},
-                    .constants = {{"Label", soft}}});
+    const Attrs attrs = {attr("normalize", normalize), attr("ignore_index", 0)};
+    check_gradient({"sigmoid_cross_entropy_with_logits", x, "Out", attrs, {}, {{"Label", soft}}});
   }
 }
 

@@ -303,16 +303,6 @@ class OperatorCall {
     return OutputBytes(written, (spare ? *spare : written).resized(type, lod, row_shape, rows, executor_->resource()),
                        spare);
   }
-  /// An output as large as `like`, a tensor of this call, for operators each of whose elements depends on that element
-  /// of `like` alone: where the two are one variable, they work in its memory.
-  LOD_TAGGED OutputBytes output_elements(const Slot& slot, DataType type, const AnyLoDTensor& like,
-                                         std::size_t i = 0) const {
-    AnyLoDTensor& kept = variable(slot, i).template get<AnyLoDTensor>();
-    if (&kept == &like && kept.data_type() == type && !kept.read_only() && !kept.shares_memory()) {
-      return OutputBytes(kept, AnyLoDTensor(kept), nullptr);
-    }
-    return output_bytes(slot, type, like.lod(), like.row_shape(), like.rows(), i);
-  }
   /// The same for a whole shape, in which a scalar is one row: with the levels of `like` where it has as many rows.
   LOD_TAGGED OutputBytes output_bytes(const Slot& slot, DataType type, const Shape& shape, const AnyLoDTensor& like,
                                       std::size_t i = 0) const {

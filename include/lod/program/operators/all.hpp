@@ -8,6 +8,7 @@
 #include <lod/program/operators/activation_gradients.hpp>
 #include <lod/program/operators/beam_search.hpp>
 #include <lod/program/operators/control.hpp>
+#include <lod/program/operators/convolution.hpp>
 #include <lod/program/operators/crf.hpp>
 #include <lod/program/operators/elementwise.hpp>
 #include <lod/program/operators/elementwise_gradients.hpp>
@@ -15,12 +16,14 @@
 #include <lod/program/operators/filling.hpp>
 #include <lod/program/operators/gradients_of_parameters.hpp>
 #include <lod/program/operators/gru.hpp>
+#include <lod/program/operators/labelling.hpp>
 #include <lod/program/operators/losses.hpp>
 #include <lod/program/operators/lstm.hpp>
 #include <lod/program/operators/movement.hpp>
 #include <lod/program/operators/movement_gradients.hpp>
 #include <lod/program/operators/norms.hpp>
 #include <lod/program/operators/optimizers.hpp>
+#include <lod/program/operators/pooling.hpp>
 #include <lod/program/operators/products.hpp>
 #include <lod/program/operators/random.hpp>
 #include <lod/program/operators/recurrent.hpp>
@@ -28,6 +31,7 @@
 #include <lod/program/operators/row_sparse.hpp>
 #include <lod/program/operators/sequence.hpp>
 #include <lod/program/operators/sequence_gradients.hpp>
+#include <lod/program/operators/similarity.hpp>
 #include <lod/program/operators/tensor_array.hpp>
 #include <lod/program/operators/unary.hpp>
 
@@ -52,6 +56,7 @@ std::span<const detail::BuiltInOperator<E>> all() {
        gradient<"lod_tensor_to_array: X=Out@GRAD, RankTable -> Out=X@GRAD">},
       {"assign", assign<E>, gradient<"assign: X=Out@GRAD -> Out=X@GRAD">},
       {"assign_value", assign_value<E>},
+      {"auc", auc<E>},
       {"batch_norm", batch_norm<E>,
        gradient<"X, Scale, Bias, SavedMean, SavedVariance, MeanOut, VarianceOut, ReserveSpace, Y@GRAD -> X@GRAD, "
                 "Scale@GRAD, Bias@GRAD">},
@@ -70,14 +75,20 @@ std::span<const detail::BuiltInOperator<E>> all() {
       {"concat_grad", concat_grad<E, false>},
       {"conditional_block", conditional_block<E>},
       {"conditional_block_infer", conditional_block<E>},
+      {"conv2d", conv2d<E>, gradient<"Input, Filter, Output@GRAD -> Input@GRAD, Filter@GRAD">},
+      {"conv2d_grad", conv2d_grad<E>},
       {"cos", activation<Cosine, E>, gradient<"X, Out@GRAD -> X@GRAD">},
       {"cos_grad", activation_grad<SlopeOfCosine, E>},
+      {"cos_sim", cos_sim<E>, gradient<"X, Y, Out, XNorm, YNorm, Out@GRAD -> X@GRAD, Y@GRAD">},
+      {"cos_sim_grad", cos_sim_grad<E>},
       {"crf_decoding", crf_decoding<E>},
       {"cross_entropy", cross_entropy<E>, gradient<"X, Label, Y@GRAD -> X@GRAD">},
       {"cross_entropy2", cross_entropy<E>, gradient<"cross_entropy_grad2: Label, MatchX, XShape, Y@GRAD -> X@GRAD">},
       {"cross_entropy_grad", cross_entropy_grad<E>},
       {"cross_entropy_grad2", cross_entropy_grad2<E>},
       {"ctc_align", ctc_align<E>},
+      {"depthwise_conv2d", conv2d<E>, gradient<"Input, Filter, Output@GRAD -> Input@GRAD, Filter@GRAD">},
+      {"depthwise_conv2d_grad", conv2d_grad<E>},
       {"dropout", dropout<E>, gradient<"Mask, Out@GRAD -> X@GRAD">},
       {"dropout_grad", dropout_grad<E>},
       {"edit_distance", edit_distance<E>},
@@ -145,6 +156,8 @@ std::span<const detail::BuiltInOperator<E>> all() {
       {"im2sequence_grad", im2sequence_grad<E>},
       {"increment", increment<E>},
       {"is_empty", is_empty<E>},
+      {"isfinite", isfinite<E, true>},
+      {"isfinite_v2", isfinite<E, false>},
       {"layer_norm", layer_norm<E>,
        gradient<"X, Scale, Bias, Mean, Variance, Y@GRAD -> X@GRAD, Scale@GRAD, Bias@GRAD">},
       {"layer_norm_grad", layer_norm_grad<E>},
@@ -197,6 +210,8 @@ std::span<const detail::BuiltInOperator<E>> all() {
       {"not_equal", comparison<NotEqual, E>},
       {"one_hot", one_hot<E, true>},
       {"one_hot_v2", one_hot<E, false>},
+      {"pool2d", pool2d<E>, gradient<"X, Out, Out@GRAD -> X@GRAD">},
+      {"pool2d_grad", pool2d_grad<E>},
       {"pow", activation<ToThePower, E>, gradient<"X, Out@GRAD -> X@GRAD">},
       {"pow_grad", activation_grad<SlopeOfPower, E>},
       {"print", print<E>},
@@ -331,6 +346,8 @@ std::span<const detail::BuiltInOperator<E>> all() {
       {"unsqueeze", unsqueeze<E>},
       {"unsqueeze2", unsqueeze<E>, gradient<"XShape, Out@GRAD -> X@GRAD">},
       {"unsqueeze2_grad", reshape_grad<E, false>},
+      {"warpctc", warpctc<E>, gradient<"WarpCTCGrad, Logits, LogitsLength, Loss@GRAD -> Logits@GRAD">},
+      {"warpctc_grad", warpctc_grad<E>},
       {"while", while_loop<E>},
       {"write_to_array", write_to_array<E>, gradient<"read_from_array: I, X=Out@GRAD, X_W=X -> Out=X@GRAD">},
   };

@@ -36,7 +36,7 @@ RunOperator<E> linear_chain_crf(const OperatorArguments& op) {
   return [=, spare = Variable()](OperatorCall<E>& call) mutable {
     call.with_floating(emission, [&](auto element) {
       using T = typename decltype(element)::type;
-      OutputTensor<T> likelihood(spare, call.executor().resource(), nullptr);
+      auto likelihood = output_or<T>(call, Slot(), spare);
       linear_chain_crf_into(call.executor(), call.template view<T>(emission), call.template view<T>(transition),
                             call.template view<std::int64_t>(label), *likelihood);
       auto y = call.output_bytes(loss, data_type_v<T>, LoD(), {1}, likelihood->rows());

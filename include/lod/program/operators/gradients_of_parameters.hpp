@@ -25,6 +25,7 @@
 #include <concepts>
 #include <cstddef>
 #include <cstdint>
+#include <exception>
 #include <span>
 #include <string>
 #include <tuple>
@@ -32,8 +33,7 @@
 
 namespace lod::inline LOD_INTERFACE::inline LOD_TARGET::operators_of_programs {
 
-/// The row-sparse ones among the arguments of a slot, taken from their variables, and given back by the destructor. The
-/// vectors are kept from run to run.
+/// The row-sparse ones among the arguments of a slot, as InputRows has one. The vectors are kept from run to run.
 template <class T>
 class ManyRows {
  public:
@@ -44,30 +44,41 @@ class ManyRows {
   };
 
   template <class E>
-  ManyRows(const OperatorCall<E>& call, const Slot& x, Kept& kept) : kept_(kept) {
-    kept_.rows.resize(x.size);
+  ManyRows(const OperatorCall<E>& call, const Slot& x, const Slot& out, Kept& kept)
+      : kept_(kept), written_(&call.variable(out)), exceptions_(std::uncaught_exceptions()) {
     kept_.pointers.clear();
     kept_.variables.clear();
+    kept_.rows.resize(x.size);
     kept_.pointers.reserve(x.size);
     kept_.variables.reserve(x.size);
     for (std::size_t i = 0; i < x.size; ++i) {
-      if (is_row_sparse(call, x, i)) add(call, x, i);
+      if (is_row_sparse(call, x, i)) check_type(call, x, i);
+    }
+    for (std::size_t i = 0; i < x.size; ++i) {
+      if (is_row_sparse(call, x, i)) add(call.variable(x, i));
     }
   }
   ManyRows(const ManyRows&) = delete;
   ManyRows& operator=(const ManyRows&) = delete;
   ~ManyRows() {
     for (std::size_t i = 0; i < kept_.variables.size(); ++i) {
+      const bool is_written = kept_.variables[i] == written_ && std::uncaught_exceptions() == exceptions_;
+      if (is_written) continue;
       kept_.variables[i]->template get<AnySelectedRows>() = AnySelectedRows(std::move(kept_.rows[i]));
     }
   }
   std::span<const SelectedRows<T>* const> pointers() const noexcept { return kept_.pointers; }
 
  private:
-  /// A variable that is an argument twice counts twice.
   template <class E>
-  void add(const OperatorCall<E>& call, const Slot& x, std::size_t i) {
-    Variable& variable = call.variable(x, i);
+  static void check_type(const OperatorCall<E>& call, const Slot& x, std::size_t i) {
+    const AnyLoDTensor& value = call.variable(x, i).template get<AnySelectedRows>().value();
+    if (value.template holds<T>()) return;
+    throw ShapeMismatch(detail::text(
+        {call.name(x, i), ": elements of ", to_string(value.data_type()), ", expected ", to_string(data_type_v<T>)}));
+  }
+  /// A variable that is an argument twice counts twice.
+  void add(Variable& variable) {
     const auto known = std::find(kept_.variables.begin(), kept_.variables.end(), &variable);
     const auto place = static_cast<std::size_t>(known - kept_.variables.begin());
     if (known == kept_.variables.end()) {
@@ -78,6 +89,8 @@ class ManyRows {
   }
 
   Kept& kept_;
+  const Variable* written_;
+  int exceptions_;
 };
 
 /// sum: X... -> Out, of one shape, element by element. Row-sparse ones have a row-sparse sum, in which each row is
@@ -92,7 +105,7 @@ RunOperator<E> sum(const OperatorArguments& op) {
     if (dense == x.size) {
       return with_floating_rows(call, x, [&](auto element) {
         using T = typename decltype(element)::type;
-        const ManyRows<T> rows(call, x, std::get<typename ManyRows<T>::Kept>(all));
+        const ManyRows<T> rows(call, x, out, std::get<typename ManyRows<T>::Kept>(all));
         OutputRows<T> to(call.variable(out), call.executor().resource());
         merge_add_into(call.executor(), rows.pointers(), *to);
       });
@@ -114,7 +127,7 @@ RunOperator<E> sum(const OperatorArguments& op) {
         std::transform(to, to + count, from, to, kernel::Add());
       }
       if constexpr (std::floating_point<T>) {
-        const ManyRows<T> rows(call, x, std::get<typename ManyRows<T>::Kept>(all));
+        const ManyRows<T> rows(call, x, out, std::get<typename ManyRows<T>::Kept>(all));
         const LoDTensorView<T, Cpu> view(to, LoDView::plain(0, first.rows()), &first.row_shape(), first.row_size());
         for (const SelectedRows<T>* const one : rows.pointers()) scatter(call.executor(), *one, ScatterOp::ADD, view);
       }

@@ -65,6 +65,7 @@ inline void infer_cos_sim(InferShapeContext& op) {
   op.set_output("XNorm", with_levels(along(x, axis_of(-1, x.tensor.dims.size()), 1), 0));
   op.set_output("YNorm", with_levels(along(y, axis_of(-1, y.tensor.dims.size()), 1), 0));
 }
+/// fill_any_like: as X, unless there is another type.
 inline void infer_fill_any_like(InferShapeContext& op) {
   const LoDTensorDesc x = op.input("X");
   const bool is_other = op.attr("dtype", -1) != -1;
@@ -106,7 +107,7 @@ inline constexpr InferenceFamily inference_families[] = {
      "elementwise_mul elementwise_pow elementwise_sub"},
     {infer_comparison,
      "equal greater_equal greater_than less_equal less_than logical_and logical_or logical_xor not_equal"},
-    {infer_logical_not, "logical_not"},
+    {infer_logical_not, "isfinite_v2 logical_not"},
     {infer_bool, "is_empty isfinite"},
     {infer_cast, "cast"},
     {infer_dropout, "dropout"},

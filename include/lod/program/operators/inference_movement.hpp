@@ -13,6 +13,7 @@
 #include <lod/program/infer_shape_context.hpp>
 #include <lod/program/operators/inference_dense.hpp>
 #include <lod/program/operators/shapes.hpp>
+#include <lod/program/operators/windows.hpp>
 
 #include <algorithm>
 #include <cstddef>
@@ -278,27 +279,6 @@ inline void infer_batch_norm(InferShapeContext& op) {
   }
 }
 
-/// The number of an attribute for a side of an image, `side` 0 for its height; `otherwise` if there is none.
-inline std::int64_t of_side(const InferShapeContext& op, const char* name, std::size_t side, std::int64_t otherwise) {
-  const Dims all = op.attr(name, Dims());
-  const std::int64_t number = side < all.size() ? all[side] : otherwise;
-  if (number < otherwise) throw OutOfRange(detail::text({"attribute '", name, "', expected ", otherwise, " or more"}));
-  return number;
-}
-/// The size of a side after a window has moved over it. What is added to its ends is in `paddings`, which are {height,
-/// width} or {top, bottom, left, right}; `padding_algorithm` may say something else.
-inline std::int64_t windows(const InferShapeContext& op, std::int64_t size, std::int64_t window, std::size_t side) {
-  const bool has_four = op.attr("paddings", Dims()).size() == 4;
-  const std::int64_t before = of_side(op, "paddings", has_four ? 2 * side : side, 0);
-  const std::int64_t after = has_four ? of_side(op, "paddings", 2 * side + 1, 0) : before;
-  const std::int64_t stride = of_side(op, "strides", side, 1);
-  const bool is_explicit = op.attr("padding_algorithm", std::string("EXPLICIT")) == "EXPLICIT";
-  if (size == infer::unknown || window == infer::unknown || !is_explicit) return infer::unknown;
-  const std::int64_t padded = infer::sum(size, infer::sum(before, after, "paddings"), "paddings");
-  if (padded < window) throw ShapeMismatch(detail::text({"a window of ", window, " on a side of ", padded}));
-  const std::int64_t room = padded - window;
-  return room / stride + 1 + (op.attr("ceil_mode", false) && room % stride != 0 ? 1 : 0);
-}
 /// conv2d and depthwise_conv2d.
 inline void infer_conv2d(InferShapeContext& op) {
   const LoDTensorDesc x = op.input("Input"), filter = op.input("Filter");
@@ -306,26 +286,22 @@ inline void infer_conv2d(InferShapeContext& op) {
   const Dims& window = filter.tensor.dims;
   if (dims.size() != 4) throw_dims("Input", dims, "{images, channels, height, width}");
   if (window.size() != 4) throw_dims("Filter", window, "{results, channels, height, width}");
-  const std::size_t first = op.attr("data_format", std::string("NCHW")) == "NHWC" ? 1 : 2;
+  const WindowOptions options(op.desc());
   for (std::size_t side = 0; side < 2; ++side) {
-    const std::int64_t dilation = of_side(op, "dilations", side, 1), size = window[2 + side];
-    const std::int64_t wide =
-        size == infer::unknown ? size : infer::sum(infer::product({dilation, size - 1}, "a filter"), 1, "a filter");
-    dims[first + side] = windows(op, dims[first + side], wide, side);
+    std::int64_t& dim = dims[options.dim(side)];
+    dim = options.along(side, dim, window[2 + side]).count;
   }
-  dims[first == 1 ? 3 : 1] = window[0];
+  dims[options.channel_dim()] = window[0];
   op.set_output("Output", with_levels(reshaped_to(x, std::move(dims)), x.lod_level));
 }
 inline void infer_pool2d(InferShapeContext& op) {
   const LoDTensorDesc x = op.input("X");
   Dims dims = x.tensor.dims;
   if (dims.size() != 4) throw_dims("X", dims, "{images, channels, height, width}");
-  const std::size_t first = op.attr("data_format", std::string("NCHW")) == "NHWC" ? 1 : 2;
-  const bool is_global = op.attr("global_pooling", false), is_adaptive = op.attr("adaptive", false);
+  const ImagePoolOptions options(op.desc());
   for (std::size_t side = 0; side < 2; ++side) {
-    const std::int64_t window = of_side(op, "ksize", side, 1);
-    std::int64_t& dim = dims[first + side];
-    dim = is_global ? 1 : is_adaptive ? window : windows(op, dim, window, side);
+    std::int64_t& dim = dims[options.windows().dim(side)];
+    dim = options.along(side, dim).count;
   }
   op.set_output("Out", with_levels(reshaped_to(x, std::move(dims)), x.lod_level));
 }

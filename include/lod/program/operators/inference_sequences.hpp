@@ -156,10 +156,19 @@ inline void infer_linear_chain_crf_operator(InferShapeContext& op) {
   op.set_output("TransitionExps", transition);
   op.set_output("LogLikelihood", with_levels(loss, 0));
 }
+/// warpctc: padded frames, {longest, sequences, classes}, or sequences of frames, whose gradient is padded.
 inline void infer_warpctc_operator(InferShapeContext& op) {
   const LoDTensorDesc logits = op.input("Logits");
-  op.set_output("Loss", {{logits.tensor.data_type, {infer::unknown, 1}}});
-  op.set_output("WarpCTCGrad", with_levels(logits, 0));
+  LoDTensorDesc loss{{logits.tensor.data_type, {infer::unknown, 1}}}, gradient = logits;
+  if (op.inputs("LogitsLength") > 0) {
+    if (logits.tensor.dims.size() == 3) loss.tensor.dims[0] = logits.tensor.dims[1];
+  } else {
+    gradient = with_levels(logits, 0);
+    gradient.tensor.dims = {infer::unknown, infer::unknown,
+                            infer::product(part(logits.tensor.dims, 1, logits.tensor.dims.size()), "Logits")};
+  }
+  op.set_output("Loss", loss);
+  op.set_output("WarpCTCGrad", gradient);
 }
 inline void infer_chunk_eval_operator(InferShapeContext& op) {
   for (const char* const rate : {"Precision", "Recall", "F1-Score"}) op.set_output(rate, {{DataType::FP32, {1}}});

@@ -50,22 +50,30 @@ class OutputRows {
   int exceptions_;
 };
 
-/// Row-sparse values that an operator reads: taken from their variable without a copy, and given back.
+/// Row-sparse values that an operator reads: taken from their variable without a copy, and given back, unless the
+/// variable is `written` meanwhile.
 template <class T>
 class InputRows {
  public:
   /// Throws ShapeMismatch unless the elements are of type T.
-  explicit InputRows(Variable& variable)
-      : variable_(variable.get<AnySelectedRows>()), rows_(std::move(variable_).template take<T>()) {}
+  explicit InputRows(Variable& variable, const Variable* written = nullptr)
+      : variable_(variable.get<AnySelectedRows>()),
+        rows_(std::move(variable_).template take<T>()),
+        is_written_(&variable == written),
+        exceptions_(std::uncaught_exceptions()) {}
   InputRows(const InputRows&) = delete;
   InputRows& operator=(const InputRows&) = delete;
-  ~InputRows() { variable_ = AnySelectedRows(std::move(rows_)); }
+  ~InputRows() {
+    if (!is_written_ || std::uncaught_exceptions() != exceptions_) variable_ = AnySelectedRows(std::move(rows_));
+  }
 
   const SelectedRows<T>& operator*() const noexcept { return rows_; }
 
  private:
   AnySelectedRows& variable_;
   SelectedRows<T> rows_;
+  bool is_written_;
+  int exceptions_;
 };
 
 /// Calls f(detail::ElementType<T>()) with the type of the elements of row-sparse values, float or double. Throws
@@ -82,7 +90,7 @@ template <class E, class F>
 void map_rows(const OperatorCall<E>& call, const Slot& x, const Slot& out, const F& f) {
   with_floating_rows(call, x, [&](auto element) {
     using T = typename decltype(element)::type;
-    const InputRows<T> from(call.variable(x));
+    const InputRows<T> from(call.variable(x), &call.variable(out));
     OutputRows<T> to(call.variable(out), call.executor().resource());
     f(call.executor(), *from, *to);
   });

@@ -29,7 +29,7 @@ template <class U, class T, class E, class F>
 void map_elements(const OperatorCall<E>& call, const Slot& x, const Slot& y, const F& f) {
   const AnyLoDTensor& from = call.tensor(x);
   const auto values = call.template view<T>(x).values();
-  auto to = call.output_elements(y, data_type_v<U>, from);
+  auto to = call.output_bytes(y, data_type_v<U>, from.lod(), from.row_shape(), from.rows());
   std::transform(values.begin(), values.end(), to.template elements<U>(), f);
 }
 

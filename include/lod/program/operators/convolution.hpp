@@ -1,0 +1,243 @@
+// SPDX-License-Identifier: Apache-2.0
+/// @file
+/// Operators that are convolutions of images: conv2d, depthwise_conv2d, and their gradients. They are products of
+/// matrices: what the windows look at is copied to the columns of a matrix, some windows at a time.
+#pragma once
+
+#include <lod/core/any_tensor.hpp>
+#include <lod/core/error.hpp>
+#include <lod/core/executor.hpp>
+#include <lod/core/shape.hpp>
+#include <lod/core/target.hpp>
+#include <lod/ops/matrix_product.hpp>
+#include <lod/program/operator.hpp>
+#include <lod/program/operators/shapes.hpp>
+#include <lod/program/operators/windows.hpp>
+
+#include <algorithm>
+#include <cstdint>
+
+namespace lod::inline LOD_INTERFACE::inline LOD_TARGET::operators_of_programs {
+
+/// Windows [begin, begin + count) of an image, for the channels and the results of one group.
+struct ConvolutionTile {
+  std::int64_t image;
+  std::int64_t group;
+  std::int64_t begin;
+  std::int64_t count;
+};
+
+/// A convolution of images of this shape by filters of that.
+class Convolution {
+ public:
+  /// Throws ShapeMismatch if they do not fit.
+  Convolution(const Shape& images, const Shape& filters, const WindowOptions& options, std::int64_t parts)
+      : shape(result(images, filters, options, parts)),
+        x(images, options),
+        y(shape, options),
+        groups(parts),
+        channels(filters[1]),
+        results(filters[0] / parts),
+        terms(filters.without_first().elements()),
+        vertical_(options.along(0, x.height, filters[2])),
+        horizontal_(options.along(1, x.width, filters[3])) {}
+
+  Shape shape;            ///< of the result
+  ImageLayout x;          ///< the images
+  ImageLayout y;          ///< the result
+  std::int64_t groups;    ///< of channels: results of a group are of the channels of that group
+  std::int64_t channels;  ///< of a group
+  std::int64_t results;   ///< of a group
+  std::int64_t terms;     ///< of the sum that is a number of the result
+
+  /// Whether each window is a pixel, and they are in order: then the images are the columns.
+  bool is_of_pixels() const noexcept {
+    return terms == channels && x.pixel == 1 && y.height == x.height && y.width == x.width && vertical_.before == 0 &&
+           vertical_.stride == 1 && horizontal_.before == 0 && horizontal_.stride == 1;
+  }
+  /// The numbers in the columns of the largest tile: a few MiB, unless a filter alone is larger.
+  std::int64_t largest_tile() const noexcept { return terms * windows_at_a_time(); }
+  /// Calls f(ConvolutionTile) for each.
+  template <class F>
+  void for_each_tile(const F& f) const {
+    const std::int64_t windows = y.height * y.width, step = windows_at_a_time();
+    for (std::int64_t image = 0; image < x.images; ++image) {
+      for (std::int64_t group = 0; group < groups; ++group) {
+        for (std::int64_t begin = 0; begin < windows; begin += step) {
+          f(ConvolutionTile{image, group, begin, std::min(step, windows - begin)});
+        }
+      }
+    }
+  }
+
+  /// Where the numbers of a tile are in the images, in the result, and in the filters.
+  std::int64_t first_pixel(const ConvolutionTile& tile) const noexcept {
+    return tile.image * x.image + tile.group * channels * x.channel;
+  }
+  std::int64_t first_result(const ConvolutionTile& tile) const noexcept {
+    return tile.image * y.image + tile.group * results * y.channel + tile.begin * y.pixel;
+  }
+  std::int64_t first_filter(const ConvolutionTile& tile) const noexcept { return tile.group * results * terms; }
+
+  /// Copies what the windows of a tile look at to columns: `terms` rows of tile.count numbers, with 0 outside of the
+  /// images.
+  template <class T>
+  void write_columns(const ConvolutionTile& tile, const T* images, T* columns) const noexcept {
+    for_each_line(tile, [&](std::int64_t before, std::int64_t count, std::int64_t after, std::int64_t pixel) {
+      columns = std::fill_n(columns, before, T{0});
+      const T* from = images + pixel;
+      if (step_ == 1) {
+        columns = std::copy_n(from, count, columns);
+      } else {
+        for (std::int64_t i = 0; i < count; ++i) *columns++ = from[i * step_];
+      }
+      columns = std::fill_n(columns, after, T{0});
+    });
+  }
+  /// Adds columns to the pixels that they are of: the gradient of `write_columns`.
+  template <class T>
+  void add_columns(const ConvolutionTile& tile, const T* columns, T* images) const noexcept {
+    for_each_line(tile, [&](std::int64_t before, std::int64_t count, std::int64_t after, std::int64_t pixel) {
+      columns += before;
+      T* const to = images + pixel;
+      for (std::int64_t i = 0; i < count; ++i) to[i * step_] += columns[i];
+      columns += count + after;
+    });
+  }
+
+ private:
+  static Shape result(const Shape& images, const Shape& filters, const WindowOptions& options, std::int64_t parts) {
+    const bool has_dims = images.size() == 4 && filters.size() == 4;
+    const std::int64_t channels = has_dims ? images[options.channel_dim()] : 0;
+    if (!has_dims || channels % parts != 0 || channels / parts != filters[1] || filters[0] % parts != 0) {
+      throw ShapeMismatch(
+          detail::text({"images of shape ", to_string(images), ", filters of shape ", to_string(filters), ", ", parts,
+                        " groups: expected 4 dimensions, and that each group has as many channels as "
+                        "a filter, and its share of the filters"}));
+    }
+    const std::int64_t height = options.along(0, images[options.dim(0)], filters[2]).count,
+                       width = options.along(1, images[options.dim(1)], filters[3]).count;
+    return options.channels_last() ? Shape{images[0], height, width, filters[0]}
+                                   : Shape{images[0], filters[0], height, width};
+  }
+  /// So many that their columns stay in a cache, and that products with them are worth it.
+  std::int64_t windows_at_a_time() const noexcept {
+    constexpr std::int64_t numbers = std::int64_t{1} << 18, most = 4096;
+    return std::clamp<std::int64_t>(numbers / std::max<std::int64_t>(terms, 1), 1,
+                                    std::clamp<std::int64_t>(y.height * y.width, 1, most));
+  }
+  /// Calls f(before, count, after, pixel) for the windows of a tile in each row of windows, term after term: `count` of
+  /// them look at pixels, from that one on, those before and after them outside of the images.
+  template <class F>
+  void for_each_line(const ConvolutionTile& tile, const F& f) const noexcept {
+    const std::int64_t end = tile.begin + tile.count;
+    for (std::int64_t channel = 0; channel < channels; ++channel) {
+      for (std::int64_t i = 0; i < vertical_.window; ++i) {
+        for (std::int64_t j = 0; j < horizontal_.window; ++j) {
+          const std::int64_t first = horizontal_.first(j), last = horizontal_.last(j);
+          std::int64_t row = tile.begin / y.width;
+          for (std::int64_t at = tile.begin; at < end; ++row) {
+            const std::int64_t line = row * y.width, stop = std::min(end, line + y.width);
+            const std::int64_t height = vertical_.pixel(row, i);
+            const bool is_inside = height >= 0 && height < x.height;
+            const std::int64_t from = is_inside ? std::clamp(line + first, at, stop) : stop;
+            const std::int64_t to = std::clamp(line + last, from, stop);
+            f(from - at, to - from, stop - to,
+              channel * x.channel + height * x.row + horizontal_.pixel(from - line, j) * x.pixel);
+            at = stop;
+          }
+        }
+      }
+    }
+  }
+
+  WindowsAlongSide vertical_;
+  WindowsAlongSide horizontal_;
+  std::int64_t step_ = horizontal_.stride * x.pixel;  ///< between the pixels of windows side by side
+};
+
+/// The groups of channels.
+inline std::int64_t groups_of(const OperatorArguments& op) {
+  const std::int32_t groups = op.attr("groups", 1);
+  if (groups < 1) op.refuse_attr("groups", "1 or more");
+  return groups;
+}
+
+/// conv2d: Input, Filter -> Output; groups = 1, data_format = "NCHW" or "NHWC", and the attributes of WindowOptions.
+/// Filters are {results, channels of a group, height, width}. depthwise_conv2d is the same.
+template <Executor E>
+RunOperator<E> conv2d(const OperatorArguments& op) {
+  for (const char* const input : {"Bias", "ResidualData"}) op.expect_no_input(input);
+  for (const char* const fused : {"fuse_relu", "fuse_relu_before_depthwise_conv"}) op.expect_attr(fused, false);
+  const Slot x = op.input("Input"), filter = op.input("Filter"), out = op.output("Output");
+  return [=, options = WindowOptions(op.desc()), groups = groups_of(op)](OperatorCall<E>& call) {
+    const AnyLoDTensor& from = call.tensor(x);
+    const Convolution of(from.shape(), call.tensor(filter).shape(), options, groups);
+    call.with_floating(x, [&](auto element) {
+      using T = typename decltype(element)::type;
+      const T* const images = call.template view<T>(x).data();
+      const T* const filters = call.template view<T>(filter).data();
+      const bool is_direct = of.is_of_pixels();
+      const Workspace::Loan<T> memory(call.executor().workspace(), is_direct ? 0 : of.largest_tile());
+      auto y = call.output_bytes(out, from.data_type(), of.shape, from);
+      T* const results = y.template elements<T>();
+      of.for_each_tile([&](const ConvolutionTile& tile) {
+        const T *const source = images + of.first_pixel(tile), *const weights = filters + of.first_filter(tile);
+        const T* const columns = is_direct ? source + tile.begin : memory.data();
+        const std::int64_t step = is_direct ? of.x.channel : tile.count;
+        T* const to = results + of.first_result(tile);
+        if (!is_direct) of.write_columns(tile, source, memory.data());
+        if (of.y.pixel == 1) {
+          operation::matrix_product<E, T>(call.executor(), false, false, of.results, tile.count, of.terms, 1, weights,
+                                          of.terms, columns, step, 0, to, of.y.channel);
+        } else {
+          operation::matrix_product<E, T>(call.executor(), true, true, tile.count, of.results, of.terms, 1, columns,
+                                          step, weights, of.terms, 0, to, of.y.pixel);
+        }
+      });
+    });
+  };
+}
+
+/// conv2d_grad: Input, Filter, Output@GRAD -> Input@GRAD?, Filter@GRAD?; attributes as `conv2d`.
+template <Executor E>
+RunOperator<E> conv2d_grad(const OperatorArguments& op) {
+  const Slot x = op.input("Input"), filter = op.input("Filter"), dy = op.input("Output@GRAD");
+  const Slot dx = op.optional_output("Input@GRAD"), dfilter = op.optional_output("Filter@GRAD");
+  return [=, options = WindowOptions(op.desc()), groups = groups_of(op)](OperatorCall<E>& call) {
+    const AnyLoDTensor from = call.tensor(x), weights = call.tensor(filter);
+    const Convolution of(from.shape(), weights.shape(), options, groups);
+    call.with_floating(x, [&](auto element) {
+      using T = typename decltype(element)::type;
+      const T* const images = call.template view<T>(x).data();
+      const T* const filters = call.template view<T>(filter).data();
+      const T* const given = numbers_of<T>(call, dy, of.shape);
+      const Workspace::Loan<T> columns(call.executor().workspace(), of.largest_tile());
+      // Rows of the gradient are results, or, with channels last, windows.
+      const bool is_transposed = of.y.pixel != 1;
+      const std::int64_t step = is_transposed ? of.y.pixel : of.y.channel;
+      // Added up, since filters are of all windows, and windows overlap.
+      const auto write = [&](const Slot& slot, const AnyLoDTensor& like, const auto& add) {
+        if (!slot) return;
+        auto out = call.output_bytes(slot, like.data_type(), like.lod(), like.row_shape(), like.rows());
+        T* const to = out.template elements<T>();
+        std::fill_n(to, like.rows() * like.row_size(), T{0});
+        of.for_each_tile([&](const ConvolutionTile& tile) { add(tile, given + of.first_result(tile), to); });
+      };
+      write(dfilter, weights, [&](const ConvolutionTile& tile, const T* results, T* to) {
+        of.write_columns(tile, images + of.first_pixel(tile), columns.data());
+        operation::matrix_product<E, T>(call.executor(), is_transposed, true, of.results, of.terms, tile.count, 1,
+                                        results, step, columns.data(), tile.count, 1, to + of.first_filter(tile),
+                                        of.terms);
+      });
+      write(dx, from, [&](const ConvolutionTile& tile, const T* results, T* to) {
+        operation::matrix_product<E, T>(call.executor(), true, is_transposed, of.terms, tile.count, of.results, 1,
+                                        filters + of.first_filter(tile), of.terms, results, step, 0, columns.data(),
+                                        tile.count);
+        of.add_columns(tile, columns.data(), to + of.first_pixel(tile));
+      });
+    });
+  };
+}
+
+}  // namespace lod::inline LOD_INTERFACE::inline LOD_TARGET::operators_of_programs

@@ -1,0 +1,204 @@
+// SPDX-License-Identifier: Apache-2.0
+/// @file
+/// Operators that compare rows, and that look at what a training has come to: cos_sim, auc, isfinite.
+#pragma once
+
+#include <lod/core/any_tensor.hpp>
+#include <lod/core/data_type.hpp>
+#include <lod/core/error.hpp>
+#include <lod/core/executor.hpp>
+#include <lod/core/lod_index.hpp>
+#include <lod/core/scalar.hpp>
+#include <lod/core/shape.hpp>
+#include <lod/core/target.hpp>
+#include <lod/ops/arithmetic.hpp>
+#include <lod/program/operator.hpp>
+#include <lod/program/operators/shapes.hpp>
+#include <lod/program/operators/unary.hpp>
+
+#include <algorithm>
+#include <cmath>
+#include <cstddef>
+#include <cstdint>
+#include <string>
+
+namespace lod::inline LOD_INTERFACE::inline LOD_TARGET::operators_of_programs {
+
+/// The rows that cos_sim compares: each of X with that of Y, or with the only one.
+struct RowPairs {
+  std::int64_t rows, size, y_step;
+
+  template <class E>
+  RowPairs(const OperatorCall<E>& call, const Slot& x, const Slot& y) {
+    const AnyLoDTensor &a = call.tensor(x), &b = call.tensor(y);
+    if (a.row_shape() != b.row_shape() || (a.rows() != b.rows() && b.rows() != 1)) {
+      throw ShapeMismatch(detail::text({call.name(y), " of shape ", to_string(b.shape()), ", expected that of ",
+                                        call.name(x), ", ", to_string(a.shape()), ", or one row"}));
+    }
+    rows = a.rows();
+    size = a.row_size();
+    y_step = b.rows() == 1 ? 0 : size;
+  }
+};
+/// The sum of the products of numbers.
+template <class T>
+double product_of(const T* x, const T* y, std::int64_t size) {
+  double total = 0;
+  for (std::int64_t k = 0; k < size; ++k) total += static_cast<double>(x[k]) * static_cast<double>(y[k]);
+  return total;
+}
+
+/// cos_sim: X, Y -> Out: the cosine of the angle between the rows; XNorm, YNorm: their lengths. A row of zeros has
+/// none: the result is NaN, as in PaddlePaddle.
+template <Executor E>
+RunOperator<E> cos_sim(const OperatorArguments& op) {
+  const Slot x = op.input("X"), y = op.input("Y"), out = op.output("Out");
+  const Slot x_norm = op.output("XNorm"), y_norm = op.output("YNorm");
+  return [=](OperatorCall<E>& call) {
+    const AnyLoDTensor &a = call.tensor(x), &b = call.tensor(y);
+    const RowPairs pairs(call, x, y);
+    call.with_floating(x, [&](auto element) {
+      using T = typename decltype(element)::type;
+      const T *const left = call.template view<T>(x).data(), *const right = call.template view<T>(y).data();
+      const auto lengths = [&](const Slot& slot, const T* rows, std::int64_t count) {
+        auto made = call.output_bytes(slot, data_type_v<T>, LoD(), {1}, count);
+        T* const to = made.template elements<T>();
+        for (std::int64_t i = 0; i < count; ++i) {
+          const T* const row = rows + i * pairs.size;
+          to[i] = static_cast<T>(std::sqrt(product_of(row, row, pairs.size)));
+        }
+      };
+      lengths(x_norm, left, a.rows());
+      lengths(y_norm, right, b.rows());
+      auto cosines = call.output_bytes(out, data_type_v<T>, a.lod(), {1}, pairs.rows);
+      T* const to = cosines.template elements<T>();
+      for (std::int64_t i = 0; i < pairs.rows; ++i) {
+        const T *const p = left + i * pairs.size, *const q = right + i * pairs.y_step;
+        const double squares = product_of(p, p, pairs.size) * product_of(q, q, pairs.size);
+        to[i] = static_cast<T>(product_of(p, q, pairs.size) / std::sqrt(squares));
+      }
+    });
+  };
+}
+/// cos_sim_grad: X, Y, Out, XNorm, YNorm, Out@GRAD -> X@GRAD?, Y@GRAD?
+template <Executor E>
+RunOperator<E> cos_sim_grad(const OperatorArguments& op) {
+  const Slot x = op.input("X"), y = op.input("Y"), out = op.input("Out"), dy = op.input("Out@GRAD");
+  const Slot x_norm = op.input("XNorm"), y_norm = op.input("YNorm");
+  const Slot to_x = op.optional_output("X@GRAD"), to_y = op.optional_output("Y@GRAD");
+  return [=](OperatorCall<E>& call) {
+    const AnyLoDTensor a = call.tensor(x), b = call.tensor(y);
+    const RowPairs pairs(call, x, y);
+    call.with_floating(x, [&](auto element) {
+      using T = typename decltype(element)::type;
+      const T *const left = call.template view<T>(x).data(), *const right = call.template view<T>(y).data();
+      const T *const cosines = some_numbers<T>(call, out, pairs.rows), *const given =
+                                                                           some_numbers<T>(call, dy, pairs.rows);
+      const T *const p = some_numbers<T>(call, x_norm, a.rows()), *const q = some_numbers<T>(call, y_norm, b.rows());
+      // To each row of one side: gradient * (other / (their lengths) - cosine * row / length^2).
+      const auto write = [&](const Slot& slot, const AnyLoDTensor& like, const T* rows, std::int64_t row_step,
+                             const T* others, std::int64_t other_step, const T* lengths) {
+        if (!slot) return;
+        write_sums<T>(call, slot, like, [&](double* sums) {
+          for (std::int64_t i = 0; i < pairs.rows; ++i) {
+            const auto g = static_cast<double>(given[i]), cosine = static_cast<double>(cosines[i]);
+            const double both = static_cast<double>(p[i]) * static_cast<double>(q[pairs.y_step == 0 ? 0 : i]);
+            const auto own = static_cast<double>(lengths[row_step == 0 ? 0 : i]);
+            const T *const row = rows + i * row_step, *const other = others + i * other_step;
+            for (std::int64_t k = 0; k < pairs.size; ++k) {
+              sums[i * row_step + k] +=
+                  g * (static_cast<double>(other[k]) / both - cosine * static_cast<double>(row[k]) / (own * own));
+            }
+          }
+        });
+      };
+      write(to_x, a, left, pairs.size, right, pairs.y_step, p);
+      write(to_y, b, right, pairs.y_step, left, pairs.size, q);
+    });
+  };
+}
+
+/// auc: Predict, Label, StatPos, StatNeg -> AUC, StatPosOut, StatNegOut; num_thresholds = 8191, slide_steps = 1: the
+/// area under the curve of true over false positives (curve = "ROC"), of the last column of Predict, numbers from 0
+/// to 1. The statistics count positive and negative labels by thresholds: for each of the last `slide_steps` runs and
+/// for these together, then how many runs there were; with slide_steps = 0 for all runs.
+template <Executor E>
+RunOperator<E> auc(const OperatorArguments& op) {
+  op.expect_no_input("InsTagWeight");
+  op.expect_attr("curve", "ROC");
+  const Slot predict = op.input("Predict"), label = op.input("Label"), out = op.output("AUC");
+  const Slot before[] = {op.input("StatPos"), op.input("StatNeg")};
+  const Slot after[] = {op.output("StatPosOut"), op.output("StatNegOut")};
+  const std::int64_t thresholds = op.attr("num_thresholds", 8191), steps = op.attr("slide_steps", 1);
+  if (thresholds < 1) op.refuse_attr("num_thresholds", "1 or more");
+  if (steps < 0) op.refuse_attr("slide_steps", "0 or more");
+  return [=](OperatorCall<E>& call) {
+    const std::int64_t buckets = thresholds + 1, count = (1 + steps) * buckets + (steps > 0 ? 1 : 0);
+    for (const Slot& slot : before) static_cast<void>(some_numbers<std::int64_t>(call, slot, count));
+    const AnyLoDTensor& from = call.tensor(predict);
+    const std::int64_t rows = from.rows(), width = from.row_size();
+    const auto* const labels = some_numbers<std::int64_t>(call, label, rows);
+    call.with_floating(predict, [&](auto element) {
+      const auto* const values = call.template view<typename decltype(element)::type>(predict).data();
+      const auto bucket_of = [&](std::int64_t i) {
+        const auto value = static_cast<double>(values[i * width + width - 1]);
+        if (!(value >= 0 && value <= 1)) {
+          throw OutOfRange(detail::text(
+              {call.name(predict), ": row ", i, " ends with ", to_string(Scalar(value)), ", expected 0 to 1"}));
+        }
+        return static_cast<std::int64_t>(value * static_cast<double>(thresholds));
+      };
+      if (width == 0 && rows > 0) throw ShapeMismatch(detail::text({call.name(predict), ": expected a column"}));
+      for (std::int64_t i = 0; i < rows; ++i) static_cast<void>(bucket_of(i));
+      auto area = call.output_bytes(out, DataType::FP64, LoD(), {}, 1);
+      std::int64_t* stats[2];
+      std::int64_t* now[2];
+      std::int64_t* all[2];
+      for (std::size_t which = 0; which < 2; ++which) {
+        stats[which] = changed<std::int64_t>(call, before[which], after[which]).data();
+        all[which] = stats[which] + steps * buckets;
+        std::int64_t& runs = stats[which][count - 1];
+        const std::int64_t step = steps > 0 ? std::max<std::int64_t>(runs, 0) % steps : 0;
+        now[which] = stats[which] + step * buckets;
+        if (steps == 0) continue;
+        std::transform(all[which], all[which] + buckets, now[which], all[which], kernel::Subtract());
+        std::fill_n(now[which], buckets, 0);
+        runs = step + 1;
+      }
+      for (std::int64_t i = 0; i < rows; ++i) {
+        if (labels[i] < 0) continue;
+        std::int64_t& count_of = now[labels[i] > 0 ? 0 : 1][bucket_of(i)];
+        count_of = kernel::Add()(count_of, std::int64_t{1});
+      }
+      double positives = 0, negatives = 0, total = 0;
+      for (std::size_t which = 0; steps > 0 && which < 2; ++which) {
+        std::transform(all[which], all[which] + buckets, now[which], all[which], kernel::Add());
+      }
+      for (std::int64_t k = buckets; k-- > 0;) {
+        const auto more = static_cast<double>(all[0][k]), fewer = static_cast<double>(all[1][k]);
+        total += fewer * (positives + more / 2);
+        positives += more;
+        negatives += fewer;
+      }
+      *area.template elements<double>() = positives > 0 && negatives > 0 ? total / positives / negatives : 0;
+    });
+  };
+}
+
+/// isfinite_v2: X -> Out: for each number, whether it is finite. isfinite: whether all of them are.
+template <Executor E, bool is_of_all>
+RunOperator<E> isfinite(const OperatorArguments& op) {
+  const Slot x = op.input("X"), out = op.output("Out");
+  return [=](OperatorCall<E>& call) {
+    call.with_number(x, [&](auto element) {
+      using T = typename decltype(element)::type;
+      const auto is_finite = [](T v) { return std::isfinite(static_cast<double>(v)); };
+      if (!is_of_all) return map_elements<bool, T>(call, x, out, is_finite);
+      const auto values = call.template view<T>(x).values();
+      *call.output_bytes(out, DataType::BOOL, LoD(), {}, 1).template elements<bool>() =
+          std::all_of(values.begin(), values.end(), is_finite);
+    });
+  };
+}
+
+}  // namespace lod::inline LOD_INTERFACE::inline LOD_TARGET::operators_of_programs

@@ -1,0 +1,225 @@
+// SPDX-License-Identifier: Apache-2.0
+/// @file
+/// Windows that move over images: how conv2d and pool2d place them. The rules of `infer_shapes` ask here too, with
+/// sizes that may be unknown.
+#pragma once
+
+#include <lod/core/error.hpp>
+#include <lod/core/shape.hpp>
+#include <lod/core/target.hpp>
+#include <lod/ops/infer.hpp>
+#include <lod/program/program.hpp>
+
+#include <algorithm>
+#include <array>
+#include <cstddef>
+#include <cstdint>
+#include <initializer_list>
+#include <limits>
+#include <string>
+
+namespace lod::inline LOD_INTERFACE::inline LOD_TARGET::operators_of_programs {
+
+/// The windows along one side of images: window i begins at i * stride - before, and looks at `window` pixels that are
+/// `dilation` apart. All but `count` may be larger than images are.
+struct WindowsAlongSide {
+  std::int64_t size = 1;    ///< of the images, in pixels
+  std::int64_t window = 1;  ///< pixels that it looks at
+  std::int64_t stride = 1;
+  std::int64_t dilation = 1;
+  std::int64_t before = 0;  ///< what is added before the first pixel
+  std::int64_t after = 0;   ///< what is added after the last
+  std::int64_t count = 1;   ///< of windows
+
+  /// Pixel k of window i, which is outside of the images if it is negative or not under `size`.
+  std::int64_t pixel(std::int64_t i, std::int64_t k) const noexcept { return i * stride - before + k * dilation; }
+  /// The first of all windows whose pixel k is not before the images.
+  std::int64_t first(std::int64_t k) const noexcept {
+    const std::int64_t missing = before - k * dilation;
+    return missing <= 0 ? 0 : std::min(count, (missing - 1) / stride + 1);
+  }
+  /// The first of those after it whose pixel k is after them.
+  std::int64_t last(std::int64_t k) const noexcept {
+    const std::int64_t room = size + before - k * dilation;
+    return room <= 0 ? 0 : std::min(count, (room - 1) / stride + 1);
+  }
+};
+
+/// The attributes of operators with windows: strides, dilations and paddings, 1 and 0 where there are none;
+/// padding_algorithm = "EXPLICIT", ceil_mode = false. `paddings` are {height, width} or {top, bottom, left, right}.
+class WindowOptions {
+ public:
+  /// Throws InvalidProgram for values that are none.
+  explicit WindowOptions(const OpDesc& op)
+      : is_rounded_up_(attr(op, "ceil_mode", false)),
+        channels_last_(is_one_of(op, "data_format", {"NCHW", "NHWC", "AnyLayout"}) == 1),
+        algorithm_(is_one_of(op, "padding_algorithm", {"EXPLICIT", "SAME", "VALID"})) {
+    read(op, "strides", 1, strides_);
+    read(op, "dilations", 1, dilations_);
+    std::array<std::int64_t, 4> all{};
+    read(op, "paddings", 0, all);
+    if (attr(op, "paddings", infer::Dims()).size() < 4) all = {all[0], all[0], all[1], all[1]};
+    paddings_ = all;
+  }
+
+  /// Whether channels are the last dimension of images, not the second.
+  bool channels_last() const noexcept { return channels_last_; }
+  /// The dimension of a side: 0 for the height, 1 for the width.
+  std::size_t dim(std::size_t side) const noexcept { return (channels_last_ ? 1 : 2) + side; }
+  std::size_t channel_dim() const noexcept { return channels_last_ ? 3 : 1; }
+
+  /// The windows of that many pixels along a side of that size. What is unknown makes their count unknown. Throws
+  /// ShapeMismatch if the images have no place for one.
+  WindowsAlongSide along(std::size_t side, std::int64_t size, std::int64_t window) const {
+    WindowsAlongSide made{.size = size, .window = window, .stride = strides_[side], .count = infer::unknown};
+    if (algorithm_ == explicit_paddings) {
+      made.before = paddings_[2 * side];
+      made.after = paddings_[2 * side + 1];
+    }
+    if (algorithm_ != same) made.dilation = dilations_[side];
+    if (size == infer::unknown || window == infer::unknown) return made;
+    if (window < 1 || window > most || size > most * most) {
+      throw ShapeMismatch(detail::text({"a window of ", window, " on a side of ", size}));
+    }
+    if (algorithm_ == same) {
+      // As many windows as strides, of which the last may be cut short.
+      made.count = size / made.stride + (size % made.stride != 0);
+      const std::int64_t missing = std::max<std::int64_t>((made.count - 1) * made.stride - size + window, 0);
+      made.before = missing / 2;
+      made.after = missing - made.before;
+      return made;
+    }
+    const std::int64_t wide = made.dilation * (window - 1) + 1, padded = made.before + size + made.after;
+    if (padded < wide) throw ShapeMismatch(detail::text({"a window of ", wide, " on a side of ", padded}));
+    const std::int64_t room = padded - wide;
+    made.count = room / made.stride + 1 + (is_rounded_up_ && room % made.stride != 0 ? 1 : 0);
+    return made;
+  }
+
+ private:
+  friend class ImagePoolOptions;
+
+  enum Algorithm : std::size_t { explicit_paddings, same, valid };
+  /// 32 bits for each number, as PaddlePaddle has: products of two of them then never overflow.
+  static constexpr std::int64_t most = std::numeric_limits<std::int32_t>::max();
+
+  template <class T>
+  static T attr(const OpDesc& op, const char* name, T otherwise) {
+    return op.find_attr(name) ? op.attr<T>(name) : otherwise;
+  }
+  [[noreturn, gnu::cold, gnu::noinline]] static void refuse(const OpDesc& op, const char* name,
+                                                            const std::string& expected) {
+    throw InvalidProgram(detail::readable(detail::text(
+        {"operator '", op.type, "': attribute '", name, "' has a value that is not supported, expected ", expected})));
+  }
+  static std::size_t is_one_of(const OpDesc& op, const char* name, std::initializer_list<const char*> values) {
+    const std::string value = attr<std::string>(op, name, *values.begin());
+    const auto found = std::find(values.begin(), values.end(), value);
+    if (found == values.end()) {
+      std::string all;
+      for (const char* const one : values) all += detail::text({all.empty() ? "" : " or ", one});
+      refuse(op, name, all);
+    }
+    return static_cast<std::size_t>(found - values.begin());
+  }
+  template <std::size_t size>
+  static void read(const OpDesc& op, const char* name, std::int64_t least, std::array<std::int64_t, size>& to) {
+    to.fill(least);
+    const infer::Dims all = attr(op, name, infer::Dims());
+    const bool fits = all.empty() || all.size() == 2 || all.size() == size;
+    for (const std::int64_t number : all) {
+      if (!fits || number < least || number > most) {
+        refuse(op, name, detail::text({size == 4 ? "2 or 4" : "2", " numbers of ", least, " or more"}));
+      }
+    }
+    std::copy_n(all.begin(), all.size(), to.begin());
+  }
+
+  bool is_rounded_up_;
+  bool channels_last_;
+  std::size_t algorithm_;
+  std::array<std::int64_t, 2> strides_{};
+  std::array<std::int64_t, 2> dilations_{};
+  std::array<std::int64_t, 4> paddings_{};
+};
+
+/// The pixels [begin, end) of a side that a window of pool2d looks at, and how many it has with those that are added
+/// before and after; with ceil_mode, the last window may have none.
+struct PooledPixels {
+  std::int64_t begin;
+  std::int64_t end;
+  std::int64_t all;
+};
+
+/// The attributes of pool2d: ksize; pooling_type = "max" or "avg"; exclusive = true: whether means leave out what is
+/// added to images; global_pooling = false: one window, the whole image, and adaptive = false: as many windows as ksize
+/// says, which share the image; and those of WindowOptions.
+class ImagePoolOptions {
+ public:
+  /// Throws InvalidProgram for values that are none.
+  explicit ImagePoolOptions(const OpDesc& op)
+      : windows_(op),
+        is_max_(WindowOptions::is_one_of(op, "pooling_type", {"max", "avg"}) == 0),
+        is_exclusive_(WindowOptions::attr(op, "exclusive", true)),
+        is_global_(WindowOptions::attr(op, "global_pooling", false)),
+        is_adaptive_(WindowOptions::attr(op, "adaptive", false)) {
+    WindowOptions::read(op, "ksize", 1, sizes_);
+    // PaddlePaddle makes no such programs, and runs them as if `adaptive` were false.
+    if (is_max_ && is_adaptive_) WindowOptions::refuse(op, "adaptive", "false, since the pooling_type is max");
+  }
+
+  const WindowOptions& windows() const noexcept { return windows_; }
+  bool is_max() const noexcept { return is_max_; }
+  /// Whether means count what is added to images.
+  bool counts_paddings() const noexcept { return !is_exclusive_ && !is_adaptive_; }
+
+  /// The windows along a side of that size, which may be unknown. Throws as WindowOptions.
+  WindowsAlongSide along(std::size_t side, std::int64_t size) const {
+    if (is_global_) return {.size = size, .window = size};
+    if (is_adaptive_) return {.size = size, .count = sizes_[side]};
+    return windows_.along(side, size, sizes_[side]);
+  }
+  /// The pixels of window i.
+  PooledPixels pixels(const WindowsAlongSide& side, std::int64_t i) const noexcept {
+    if (is_adaptive_ && !is_global_) {
+      const std::int64_t end = (i + 1) * side.size;
+      return {i * side.size / side.count, end / side.count + (end % side.count != 0), 0};
+    }
+    // As in PaddlePaddle, what is added after the last pixel does not count beyond what is added before the first.
+    const std::int64_t begin = side.pixel(i, 0), end = std::min(begin + side.window, side.size + side.before);
+    return {std::max<std::int64_t>(begin, 0), std::min(end, side.size), end - begin};
+  }
+
+ private:
+  WindowOptions windows_;
+  bool is_max_;
+  bool is_exclusive_;
+  bool is_global_;
+  bool is_adaptive_;
+  std::array<std::int64_t, 2> sizes_{};
+};
+
+/// Where the numbers of a batch of images are: their shape, and the distances between their dimensions, whether
+/// channels are the second one or the last.
+struct ImageLayout {
+  std::int64_t images;
+  std::int64_t channels;
+  std::int64_t height;
+  std::int64_t width;
+  std::int64_t image;    ///< the distance between images
+  std::int64_t channel;  ///< between channels
+  std::int64_t row;      ///< between rows of pixels
+  std::int64_t pixel;    ///< between pixels of a row
+
+  ImageLayout(const Shape& shape, const WindowOptions& options) noexcept
+      : images(shape[0]),
+        channels(shape[options.channel_dim()]),
+        height(shape[options.dim(0)]),
+        width(shape[options.dim(1)]),
+        image(channels * height * width),
+        channel(options.channels_last() ? 1 : height * width),
+        row(options.channels_last() ? channels * width : width),
+        pixel(options.channels_last() ? channels : 1) {}
+};
+
+}  // namespace lod::inline LOD_INTERFACE::inline LOD_TARGET::operators_of_programs
