@@ -107,7 +107,7 @@ inline constexpr InferenceFamily inference_families[] = {
      "elementwise_mul elementwise_pow elementwise_sub"},
     {infer_comparison,
      "equal greater_equal greater_than less_equal less_than logical_and logical_or logical_xor not_equal"},
-    {infer_logical_not, "isfinite_v2 logical_not"},
+    {infer_logical_not, "isfinite_v2 isinf_v2 isnan_v2 logical_not"},
     {infer_bool, "is_empty isfinite"},
     {infer_cast, "cast"},
     {infer_dropout, "dropout"},
