@@ -58,11 +58,12 @@ class Interpreter final : public detail::ProgramToRun {
     for (Variable* const variable : persistable_) let_go_of(*variable);
   }
 
-  const std::vector<AnyLoDTensor>& run(const Feed& feed) override {
+  const std::vector<AnyLoDTensor>& run(const Feed& feed, Trace* trace) override {
     for (AnyLoDTensor& result : results_) result = AnyLoDTensor();
     check_feed(feed);
     for (const auto& [name, value] : feed) feeds_.find(name)->second.variable->template get<AnyLoDTensor>() = value;
     running_.steps = 0;
+    running_.trace = trace;
     try {
       root_->begin();
       root_->run();
