@@ -93,6 +93,7 @@ void bind_data_types(py::module_& module) {
     type.value(lod::to_string(known), known);
   }
   type.export_values();
+  type.def_property_readonly("dtype", &to_dtype, "The same as NumPy names it.");
 }
 
 }  // namespace lod_python

@@ -1,15 +1,17 @@
 // SPDX-License-Identifier: Apache-2.0
 /// @file
-/// The module lodtensor, and the library's errors as Python's.
+/// The compiled part of the package lodtensor, and the library's errors as Python's.
 
 #include "data_types.hpp"
+#include "descriptions.hpp"
 #include "files.hpp"
 #include "operations.hpp"
+#include "program.hpp"
 #include "selected_rows.hpp"
 #include "tensor.hpp"
 #include "text.hpp"
-#include "variable.hpp"
 #include <lod/error.hpp>
+#include <lod/program.hpp>
 
 #include <pybind11/pybind11.h>
 
@@ -35,6 +37,8 @@ void bind_errors(py::module_& module) {
       py::exception<lod::InvalidLoD>(module, "InvalidLoD", PyExc_ValueError).release();
   static const py::handle shape_mismatch =
       py::exception<lod::ShapeMismatch>(module, "ShapeMismatch", PyExc_ValueError).release();
+  static const py::handle invalid_program =
+      py::exception<lod::InvalidProgram>(module, "InvalidProgram", PyExc_ValueError).release();
   static const py::handle out_of_range =
       py::exception<lod::OutOfRange>(module, "OutOfRange", PyExc_IndexError).release();
   static const py::handle parse_error =
@@ -46,6 +50,8 @@ void bind_errors(py::module_& module) {
       set_error(invalid_lod, error);
     } catch (const lod::ShapeMismatch& error) {
       set_error(shape_mismatch, error);
+    } catch (const lod::InvalidProgram& error) {
+      set_error(invalid_program, error);
     } catch (const lod::OutOfRange& error) {
       set_error(out_of_range, error);
     } catch (const std::invalid_argument& error) {
@@ -63,7 +69,7 @@ void bind_errors(py::module_& module) {
 
 }  // namespace
 
-PYBIND11_MODULE(lodtensor, module) {
+PYBIND11_MODULE(_core, module) {
   module.doc() = "LoD tensors: batches of nested sequences of different lengths, without padding.";
   bind_errors(module);
   lod_python::bind_data_types(module);
@@ -71,5 +77,6 @@ PYBIND11_MODULE(lodtensor, module) {
   lod_python::bind_selected_rows(module);
   lod_python::bind_operations(module);
   lod_python::bind_files(module);
-  lod_python::bind_variable(module);
+  lod_python::bind_descriptions(module);
+  lod_python::bind_program(module);
 }

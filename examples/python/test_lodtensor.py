@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Tests of the module lodtensor. The parts for pyarrow, polars and PyTorch are skipped where these are not installed."""
+"""Tests of tensors in Python. The parts for pyarrow, polars and PyTorch are skipped where these are not installed."""
 
 from __future__ import annotations
 
@@ -9,8 +9,6 @@ import gc
 import importlib.util
 import os
 import random
-import shutil
-import subprocess
 import sys
 import tempfile
 import threading
@@ -828,95 +826,17 @@ class Files(unittest.TestCase):
             lt.save(self.path / "below", {})
 
 
-class Variables(unittest.TestCase):
-    def test_fields_are_those_of_the_document(self) -> None:
-        block = lt.Block()
-        image = lt.Variable("image", [-1, 640, 480], lt.INT64, lod_level=2, persistable=True, block=block)
-        self.assertEqual((image.name, image.dims(), image.data_type()), ("image", [-1, 640, 480], lt.INT64))
-        self.assertEqual((image.lod_level, image.persistable, image.op), (2, True, None))
-        self.assertEqual(repr(image), "Variable('image', dims=[-1, 640, 480], type=INT64, lod_level=2)")
-        self.assertEqual(lt.Variable(dims=[3], type=np.float16, block=block).data_type(), lt.FP16)
-        self.assertEqual(block.vars, ["image", "variable_1"])
-        self.assertEqual(block.ops, [])
-
-    def test_variables_without_a_block_are_in_the_default_one(self) -> None:
-        before = len(lt.get_default_block().vars)
-        first, second = lt.Variable(dims=[1]), lt.Variable(dims=[2])
-        self.assertEqual(lt.get_default_block().vars[before:], [first.name, second.name])
-        with self.assertRaises(ValueError):
-            lt.Variable(first.name, dims=[1])
-
-    def test_initializers_add_an_operator(self) -> None:
-        block = lt.Block()
-        for initializer, kind, attrs in (
-            (lt.constant(0.5), "fill_constant", {"value": 0.5}),
-            (lt.random_uniform(), "uniform_random", {"min": -1.0, "max": 1.0, "seed": 0}),
-            (lt.random_normal(1, 2, 3), "gaussian_random", {"mean": 1.0, "std": 2.0, "seed": 3}),
-        ):
-            self.assertEqual(initializer.type, kind)
-            w = lt.Variable(dims=[784, 10], type=lt.FP32, initializer=initializer, block=block)
-            self.assertEqual((w.op.type, w.op.outputs), (kind, [w.name]))
-            self.assertEqual(w.op.attrs, {"shape": [784, 10], "dtype": 5, **attrs})
-        self.assertEqual([op.type for op in block.ops], ["fill_constant", "uniform_random", "gaussian_random"])
-        later = lt.Variable("later", dims=[1], block=block)
-        later.initialize(lt.constant(1))
-        self.assertEqual((later.op.type, len(block.ops)), ("fill_constant", 4))
-
-    def test_what_is_refused_leaves_the_block_as_it_was(self) -> None:
-        block = lt.Block()
-        for wrong in ({"dims": [-1, 2], "initializer": lt.constant(0)}, {"dims": [-2]}, {"lod_level": -1}):
-            with self.subTest(wrong=wrong), self.assertRaises(ValueError):
-                lt.Variable("x", block=block, **wrong)
-        with self.assertRaises(TypeError):
-            lt.Variable("x", type="uint16", block=block)
-        self.assertEqual((block.vars, block.ops), ([], []))
-
-    def test_descriptions_of_tensors(self) -> None:
-        x = LoDTensor.from_numpy(np.zeros((3, 2), "float16"), lengths=[[1, 2]])
-        found = lt.Variable.describe("x", x)
-        self.assertEqual((found.dims(), found.data_type(), found.lod_level), ([3, 2], lt.FP16, 1))
-        self.assertEqual(found.block.vars, ["x"])
-        self.assertTrue(found.matches(x))
-        self.assertTrue(lt.Variable(dims=[-1, 2], type=lt.FP16, lod_level=1).matches(x))
-        self.assertFalse(found.matches(x[0]))
-
-    def test_messages_come_back(self) -> None:
-        v = lt.Variable(dims=[-1, 7], type=lt.BF16, lod_level=1, block=lt.Block())
-        found = lt.Variable.from_proto(v.to_proto())
-        self.assertEqual((found.name, found.dims(), found.data_type(), found.lod_level), (v.name, [-1, 7], lt.BF16, 1))
-        for size in range(len(v.to_proto())):
-            with self.assertRaises(ValueError):
-                lt.Variable.from_proto(v.to_proto()[:size])
-
-    @unittest.skipUnless(shutil.which("protoc"), "protoc is not installed")
-    def test_messages_are_read_by_protoc(self) -> None:
-        block = lt.Block()
-        v = lt.Variable("x", dims=[-1, 640], type=lt.INT32, lod_level=2, persistable=True, block=block)
-        described = ('name: "x" type { type: LOD_TENSOR lod_tensor { tensor { data_type: INT32 dims: -1 dims: 640 } '
-                     "lod_level: 2 } } persistable: true")  # fmt: skip
-        self.assertEqual(self.decoded("VarDesc", v.to_proto()), described.split())
-
-        lt.Variable("w", dims=[3], initializer=lt.constant(0.5), block=block)
-        text = " ".join(self.decoded("BlockDesc", block.to_proto()))
-        self.assertIn(f"idx: 0 parent_idx: -1 vars {{ {described} }} vars {{", text)
-        self.assertIn('ops { outputs { parameter: "Out" arguments: "w" } type: "fill_constant" '
-                      'attrs { name: "shape" type: LONGS longs: 3 } attrs { name: "dtype" type: INT i: 5 } '
-                      'attrs { name: "value" type: FLOAT f: 0.5 } }', text)  # fmt: skip
-
-    def decoded(self, message: str, given: bytes) -> list[str]:
-        """The words of the text that protoc makes of it."""
-        folder = HERE.parent.parent / "proto"
-        command = ["protoc", f"--proto_path={folder}", f"--decode=lod.schema.{message}", "program_desc.proto"]
-        return subprocess.run(command, input=given, capture_output=True, check=True).stdout.decode().split()
-
-
 class ReadMe(unittest.TestCase):
     def test_the_session_is_what_happens(self) -> None:
         text = (HERE / "README.md").read_text()
         session = "\n".join("" if line.startswith("```") else line for line in text.splitlines())
         test = doctest.DocTestParser().get_doctest(session, {}, "README.md", str(HERE / "README.md"), 0)
         self.assertGreater(len(test.examples), 10)
-        self.assertEqual(doctest.DocTestRunner(verbose=False).run(test).failed, 0)
+        with tempfile.TemporaryDirectory() as folder:  # it writes files
+            self.addCleanup(os.chdir, os.getcwd())
+            os.chdir(folder)
+            self.assertEqual(doctest.DocTestRunner(verbose=False).run(test).failed, 0)
+            os.chdir(HERE)
 
 
 if __name__ == "__main__":

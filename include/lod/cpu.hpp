@@ -11,7 +11,9 @@
 #pragma once
 
 #include <lod/core/include_folders.hpp>
+#include <lod/kernels/cpu/chunk_eval.hpp>
 #include <lod/kernels/cpu/clip.hpp>
+#include <lod/kernels/cpu/cross_entropy.hpp>
 #include <lod/kernels/cpu/ctc_align.hpp>
 #include <lod/kernels/cpu/ctc_loss.hpp>
 #include <lod/kernels/cpu/edit_distance.hpp>

@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 /// @file
 /// Programs run, and are trained: operators, what runs them, gradients, and what is worked out before a run. Documented
-/// in <lod/program/run.hpp>, operator.hpp, backward.hpp, minimize.hpp, infer_shapes.hpp and prune.hpp. All of it is
-/// compiled with the including file, which takes a while, unless it comes from the library lodtensor::cpu.
+/// in <lod/program/run.hpp>, operator.hpp, backward.hpp, minimize.hpp, infer_shapes.hpp, prune.hpp and trace.hpp. All of
+/// it is compiled with the including file, which takes a while, unless it comes from the library lodtensor::cpu, or from
+/// kernels/instantiate/operators.cpp: with LOD_OPERATORS_LIBRARY, by which that is compiled, too, only it is.
 #pragma once
 
 #include <lod/program/backward.hpp>
@@ -12,7 +13,7 @@
 #include <lod/program/prune.hpp>
 #include <lod/program/run.hpp>
 
-#ifdef LOD_CPU_LIBRARY
+#if defined(LOD_CPU_LIBRARY) || defined(LOD_OPERATORS_LIBRARY)
 #  include <lod/program/operators/compiled.hpp>
 #else
 #  include <lod/cpu.hpp>

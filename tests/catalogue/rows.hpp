@@ -368,4 +368,32 @@ void differences(op::row_conv_grad, auto& on) {
       [&](const auto& dy) { return grad(dy).dfilter; });
 }
 
+void sample(op::linear, auto& c) {
+  const auto weight = c.weights({c.row_size, 5}), bias = c.weights({5});
+  if (c.variant(2) == 0) return lod::linear_into(c.executor, c.rows(), weight, {.bias = bias}, c.out());
+  lod::linear_into(c.executor, c.rows(), weight, c.out());
+}
+void sample(op::linear_grad, auto& c) {
+  lod::linear_grad_into(c.executor, c.dense({c.index.rows(), 5}), c.rows(), c.weights({c.row_size, 5}), c.out(),
+                        c.out(), c.out());
+}
+template <class On>
+void differences(op::linear_grad, On& on) {
+  auto weight = on.weights({on.row_size, 2}), bias = on.weights({1, 2});
+  const auto f = [&](const auto& x, const auto& by, const auto& added) {
+    const lod::LinearOptions<double, typename On::Device> options{.bias = added};
+    return lod::linear(on.executor, x, by, options);
+  };
+  const auto grad = [&](const auto& dy) { return lod::linear_grad(on.executor, dy, on.there(on.x), on.there(weight)); };
+  on.check(
+      on.x, [&](const auto& at) { return f(at, on.there(weight), on.there(bias)); },
+      [&](const auto& dy) { return grad(dy).dx; });
+  on.check(
+      "of the weight", weight, [&](const auto& at) { return f(on.there(on.x), at, on.there(bias)); },
+      [&](const auto& dy) { return grad(dy).dweight; });
+  on.check(
+      "of the bias", bias, [&](const auto& at) { return f(on.there(on.x), on.there(weight), at); },
+      [&](const auto& dy) { return grad(dy).dbias; });
+}
+
 }  // namespace lod_test

@@ -86,6 +86,19 @@ void differences(op::filter_grad, auto& on) {
       on.x, [&](const auto& at) { return lod::filter(on.executor, at, mask); },
       [&](const auto& dy) { return lod::filter_grad(on.executor, dy, on.index, mask); });
 }
+void sample(op::filter_rows, auto& c) { lod::filter_rows_into(c.executor, c.rows(), c.mask(c.index.rows()), c.out()); }
+void sample(op::filter_rows_grad, auto& c) {
+  const auto x = c.rows();
+  const auto& mask = c.mask(c.index.rows());
+  const auto& dy = c.given([&] { return lod::filter_rows(c.executor, x, mask); });
+  lod::filter_rows_grad_into(c.executor, dy, c.index, mask, c.out());
+}
+void differences(op::filter_rows_grad, auto& on) {
+  const std::vector<bool> mask = on.mask(on.x.rows());
+  on.check(
+      on.x, [&](const auto& at) { return lod::filter_rows(on.executor, at, mask); },
+      [&](const auto& dy) { return lod::filter_rows_grad(on.executor, dy, on.index, mask); });
+}
 void sample(op::remove_empty, auto& c) { lod::remove_empty_into(c.executor, c.rows(), {.level = c.level}, c.out()); }
 void sample(op::remove_empty_grad, auto& c) {
   const auto x = c.rows();
@@ -481,6 +494,37 @@ void differences(op::ctc_loss_grad, auto& on) {
   on.check(
       on.x, [&](const auto& at) { return lod::ctc_loss(on.executor, at, labels, options); },
       [&](const auto& dy) { return lod::ctc_loss_grad(on.executor, dy, on.there(on.x), labels, options); });
+}
+
+lod::CrossEntropyOptions entropy_options(auto& c) {
+  const lod::Reduction reduction = c.one_of({lod::Reduction::NONE, lod::Reduction::ROWS, lod::Reduction::SEQUENCES});
+  if (reduction != lod::Reduction::NONE) c.named("mean");
+  return {.ignore_index = 1, .label_smoothing = 0.125, .reduction = reduction};
+}
+void sample(op::cross_entropy, auto& c) {
+  lod::cross_entropy_into(c.executor, c.rows(), c.ids_below(c.row_size), entropy_options(c), c.out());
+}
+void sample(op::cross_entropy_grad, auto& c) {
+  const auto options = entropy_options(c);
+  const auto dy = c.dense({options.reduction == lod::Reduction::NONE ? c.index.rows() : 1});
+  lod::cross_entropy_grad_into(c.executor, dy, c.rows(), c.ids_below(c.row_size), options, c.out());
+}
+void differences(op::cross_entropy_grad, auto& on) {
+  const auto labels = on.ids(on.row_size);
+  for (const lod::Reduction reduction : {lod::Reduction::NONE, lod::Reduction::ROWS, lod::Reduction::SEQUENCES}) {
+    const lod::CrossEntropyOptions options{.ignore_index = 2, .label_smoothing = 0.25, .reduction = reduction};
+    on.check(
+        on.x, [&](const auto& at) { return lod::cross_entropy(on.executor, at, labels, options); },
+        [&](const auto& dy) { return lod::cross_entropy_grad(on.executor, dy, on.there(on.x), labels, options); });
+  }
+}
+
+void sample(op::chunk_eval, auto& c) {
+  lod::chunk_eval_into(c.executor, c.tokens(), c.tokens(),
+                       {.scheme = c.one_of({lod::ChunkScheme::IOB, lod::ChunkScheme::IOE, lod::ChunkScheme::IOBES,
+                                            lod::ChunkScheme::PLAIN}),
+                        .types = 2},
+                       c.template out_of<float>(), c.out_ids());
 }
 
 }  // namespace lod_test

@@ -544,7 +544,7 @@ TEST_CASE("linear_chain_crf: a batch without sequences, wrong arguments") {
       [&] {
         lod::linear_chain_crf_into(executor, x, transition, LoDTensor<std::int64_t>({3, 2}), y);
       },
-      "linear_chain_crf: labels: rows of shape {2}, expected the number of a tag", y);
+      "linear_chain_crf: labels: rows of shape {2}, expected one label a row", y);
   check_throws<lod::ShapeMismatch>(
       [&] { lod::linear_chain_crf_grad_into(executor, LoDTensor<float>({3}), x, transition, labels, y, other); },
       "linear_chain_crf_grad: dy: 3 rows, expected 2", y);

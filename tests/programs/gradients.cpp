@@ -174,6 +174,14 @@ TEST_CASE_FIXTURE(Gradients, "sequence_expand, sequence_expand_as, sequence_conc
   check({"sequence_concat", {{"X", {rows({{}}), rows({{}})}}}, {"Out"}});
 }
 
+TEST_CASE("sequence_unpad_grad: refuses other sequences") {
+  const auto x = plain<float>({2, 3, 1}, lod_test::Floats(6)), rows = ragged<float>({3}, {1}, {1, 2, 3});
+  CHECK_THROWS_AS(lod_test::apply("sequence_unpad_grad", {{"X", {x}}, {"Out@GRAD", {rows}}}, {"X@GRAD"}),
+                  lod::ShapeMismatch);
+  CHECK_THROWS_AS(lod_test::apply("sequence_unpad_grad", {{"X", {rows}}, {"Out@GRAD", {x}}}, {"X@GRAD"}),
+                  lod::ShapeMismatch);
+}
+
 TEST_CASE("sequence_concat_grad: an input may need none") {
   const auto x = ragged<float>({1, 2}, {}, {1, 2, 3}), dy = ragged<float>({2, 4}, {}, {1, 2, 3, 4, 5, 6});
   const lod::OpDesc op =

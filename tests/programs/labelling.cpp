@@ -67,3 +67,37 @@ TEST_CASE("warpctc: what is refused") {
   refused(Inputs{{"Logits", {padded}}, {"Label", {labels}}, {"LogitsLength", {wrong}}, {"LabelLength", {lengths}}},
           "length");
 }
+
+TEST_CASE("chunk_eval: sequences, and padded labels with lengths; what is refused") {
+  const std::vector<std::string> outputs = {"Precision",      "Recall",         "F1-Score",
+                                            "NumInferChunks", "NumLabelChunks", "NumCorrectChunks"};
+  const auto check = [&](const std::vector<lod::AnyLoDTensor>& found, double precision, double recall, double f1,
+                         const lod_test::Ids& counts) {
+    CHECK(numbers<float>(found[0])[0] == doctest::Approx(precision));
+    CHECK(numbers<float>(found[1])[0] == doctest::Approx(recall));
+    CHECK(numbers<float>(found[2])[0] == doctest::Approx(f1));
+    for (std::size_t i = 0; i < 3; ++i) CHECK(numbers<std::int64_t>(found[3 + i]) == lod_test::Ids{counts[i]});
+  };
+  const auto label = ragged<std::int64_t>({4, 0, 2}, {1}, {0, 1, 6, 2, 3, 4});
+  const auto inference = ragged<std::int64_t>({4, 0, 2}, {1}, {0, 1, 6, 2, 2, 3});
+  check(apply("chunk_eval", {{"Inference", {inference}}, {"Label", {label}}}, outputs, {attr("num_chunk_types", 3)}),
+        2.0 / 3, 0.5, 4.0 / 7, {3, 4, 2});
+  const auto padded = [](const std::vector<std::int64_t>& numbers_of) {
+    return plain<std::int64_t>({2, 3}, numbers_of);
+  };
+  const auto found = apply("chunk_eval",
+                           {{"Inference", {padded({2, 3, 5, 0, 0, 0})}},
+                            {"Label", {padded({2, 2, 3, 0, 4, 4})}},
+                            {"SeqLength", {plain<std::int64_t>({2}, {2, 1})}}},
+                           outputs,
+                           {attr("num_chunk_types", 3), attr("chunk_scheme", std::string("IOE")),
+                            attr("excluded_chunk_types", std::vector<int>{0})});
+  check(found, 1, 1, 1, {1, 1, 1});
+  const auto refused = [&](const lod_test::Attrs& attrs, const char* text) {
+    CHECK_THROWS_WITH(apply("chunk_eval", {{"Inference", {inference}}, {"Label", {label}}}, outputs, attrs),
+                      doctest::Contains(text));
+  };
+  refused({attr("num_chunk_types", 0)}, "'num_chunk_types'");
+  refused({attr("num_chunk_types", 3), attr("chunk_scheme", std::string("BIO"))}, "expected IOB, IOE, IOBES or plain");
+  refused({attr("num_chunk_types", 2)}, "Inference: id 6 at position 2, expected 0 to 4");
+}

@@ -72,6 +72,15 @@ class Model:
         self.inner("while", body, {"X": uses, "Condition": condition}, {"Out": changes, "StepScopes": "scopes_0"},
                    is_test=True)
 
+    def differentiable(self, name, value):
+        self.data(name, value)
+        var = self.main.global_block().var(name)
+        var.stop_gradient = False
+        return var
+
+    def layers(self):
+        return paddle.static.program_guard(self.main, paddle.static.Program())
+
     def write(self, folder):
         """Runs it by PaddlePaddle, and writes it. Returns the results."""
         place, values = paddle.CPUPlace(), {}
@@ -285,6 +294,39 @@ def machine_translation(m):
     m.op("beam_search_decode", {"Ids": "array_ids", "Scores": "array_scores"},
          {"SentenceIds": "sentences", "SentenceScores": "sentence_scores"}, beam_size=beam, end_id=end)
     m.fetch = ["sentences", "sentence_scores", "i"]
+
+
+@model
+def gradient_of_a_loop(m):
+    x, w = m.differentiable("x", floats(2, 3)), m.differentiable("w", floats(3, 3))
+    with m.layers():
+        first, end = paddle.full([1], 0, "int64"), paddle.full([1], 3, "int64")
+        _, y = paddle.static.nn.while_loop(lambda i, y: paddle.less_than(i, end),
+                                           lambda i, y: [i + 1, paddle.tanh(paddle.matmul(y, w))],
+                                           [first, x + 0.0])
+        loss = paddle.mean(y)
+        gradients = paddle.static.gradients([loss], [x, w])
+    m.fetch = [loss.name] + [one.name for one in gradients]
+
+
+def branches_of_layers(m, chosen):
+    x, w = m.differentiable("x", floats(2, 3)), m.differentiable("w", floats(3, 3))
+    m.data("c", np.array([chosen]))
+    with m.layers():
+        y = paddle.static.nn.cond(m.main.global_block().var("c"), lambda: paddle.matmul(x, w), lambda: x * 2.0)
+        loss = paddle.mean(y)
+        gradients = paddle.static.gradients([loss], [x, w])
+    m.fetch = [loss.name] + [one.name for one in gradients]
+
+
+@model
+def gradient_of_a_branch_taken(m):
+    branches_of_layers(m, True)
+
+
+@model
+def gradient_of_a_branch_left_out(m):
+    branches_of_layers(m, False)
 
 
 def main(program, words):

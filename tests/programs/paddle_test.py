@@ -556,6 +556,17 @@ for mean in (False, True):
         attrs = {"blank": 0, "norm_by_times": mean}
         case(f"warpctc{name} {mean}", "warpctc", inputs, ["Loss", "WarpCTCGrad"], attrs)
         gradient(f"warpctc{name} {mean}", "warpctc", inputs, ["Loss"], ["Logits"], attrs, ["WarpCTCGrad"])
+rates = ["Precision", "Recall", "F1-Score", "NumInferChunks", "NumLabelChunks", "NumCorrectChunks"]
+for scheme, tags in (("IOB", 2), ("IOE", 2), ("IOBES", 4), ("plain", 1)):
+    label = random.randint(0, 3 * tags + 1, (60, 1))
+    inference = np.where(random.rand(60, 1) < 0.8, label, random.randint(0, 3 * tags + 1, (60, 1)))
+    for excluded in ([], [1]):
+        attrs = {"num_chunk_types": 3, "chunk_scheme": scheme, "excluded_chunk_types": excluded}
+        case(f"chunk_eval {scheme} {excluded}", "chunk_eval",
+             {"Inference": Ragged(inference, [30, 9, 1, 20]), "Label": Ragged(label, [30, 9, 1, 20])}, rates, attrs)
+        case(f"chunk_eval padded {scheme} {excluded}", "chunk_eval",
+             {"Inference": inference.reshape(6, 10), "Label": label.reshape(6, 10),
+              "SeqLength": np.array([10, 3, 1, 9, 10, 5], "int64")}, rates, attrs)
 gradient("lod_reset", "lod_reset", {"X": batch}, ["Out"], ["X"], {"target_lod": [0, 3, 7]})
 gradient("im2sequence", "im2sequence", {"X": floats(2, 3, 5, 4)}, ["Out"], ["X"],
          {"kernels": [2, 2], "strides": [2, 1], "paddings": [1, 0, 0, 1]})

@@ -34,7 +34,8 @@ def op(type, inputs, outputs=("Out",), attrs=None):
     block = static.default_main_program().global_block()
     names = [paddle.utils.unique_name.generate(f"{type}.{name}") for name in outputs]
     made = [block.create_var(name=name, dtype="float32") for name in names]
-    block.append_op(type=type, inputs={name: value if isinstance(value, list) else [value] for name, value in inputs.items()},
+    arguments = {name: value if isinstance(value, list) else [value] for name, value in inputs.items()}
+    block.append_op(type=type, inputs=arguments,
                     outputs={name: [var] for name, var in zip(outputs, made)}, attrs=attrs or {})
     return made if len(made) > 1 else made[0]
 

@@ -298,6 +298,28 @@ TEST_CASE("gru: update, reset and candidate of a projected input") {
   CHECK_THROWS_AS(apply("gru", {{"Input", {plain<float>({1, 3}, {1, 2, 3})}}, inputs[1]}, {"Hidden"}), lod::InvalidLoD);
 }
 
+TEST_CASE("gru_unit: one step of gru") {
+  const auto input = ragged<float>({1, 1}, {6}, {0, 1, -1, 2, 0.5f, 1, 1, 0, 0, -2, 1, 0.5f});
+  const auto state = plain<float>({2, 2}, {1, -1, 0.5f, 2});
+  const auto weight = plain<float>({2, 6}, {1, 2, -1, 0, 0.5f, 1, -2, 1, 1, 0, 1, -1});
+  const auto bias = plain<float>({1, 6}, {0, 1, 0, -1, 0.5f, 0});
+  for (const bool is_original : {false, true}) {
+    const lod_test::Attrs attrs = {attr("origin_mode", is_original)};
+    const auto unit =
+        apply("gru_unit", {{"Input", {input}}, {"HiddenPrev", {state}}, {"Weight", {weight}}, {"Bias", {bias}}},
+              {"Hidden", "-Gate", "-ResetHiddenPrev"}, attrs)[0];
+    const auto whole = apply("gru", {{"Input", {input}}, {"H0", {state}}, {"Weight", {weight}}, {"Bias", {bias}}},
+                             {"Hidden"}, attrs)[0];
+    CHECK(numbers<float>(unit) == numbers<float>(whole));
+    CHECK(unit.shape() == Shape{2, 2});
+  }
+  CHECK_THROWS_AS(apply("gru_unit", {{"Input", {input}}, {"HiddenPrev", {state}}, {"Weight", {weight}}}, {"Hidden"},
+                        {attr("activation", 3)}),
+                  InvalidProgram);
+  CHECK_THROWS_AS(apply("gru_unit", {{"Input", {input}}, {"HiddenPrev", {weight}}, {"Weight", {weight}}}, {"Hidden"}),
+                  ShapeMismatch);
+}
+
 TEST_CASE("lstm: candidate, input, forget and output gates, with peepholes by default") {
   const auto input = ragged<float>({2, 1}, {4}, {1, 0, 0, 0, -1, 1, 2, 0, 0.5f, 0, 1, 1});
   const auto weight = plain<float>({1, 4}, {1, 0.5f, -0.5f, 2});

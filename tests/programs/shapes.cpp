@@ -1,10 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
-// What is worked out of programs before they run: the shapes of their variables, and what some of them need. That each
+// What is worked out of programs: before they run the shapes of their variables, and what some of them need; while they
+// run what each operator takes. That each
 // operator gives what its rule says is checked where operators are tested (one_operator.hpp).
 #include "programs/one_operator.hpp"
 
 #include <doctest/doctest.h>
 
+#include <chrono>
 #include <cstddef>
 #include <cstdint>
 #include <string>
@@ -87,6 +89,7 @@ ProgramDesc loop() {
   describe(program, "x", {-1, 4}, 1);
   for (VarDesc& var : program.blocks[0].vars) {
     if (var.name == "array") var.type = {.type = VarType::LOD_TENSOR_ARRAY};
+    if (var.name == "scopes") var.type = {.type = VarType::STEP_SCOPES};
   }
   lod::BlockDesc& body = program.blocks.emplace_back();
   body.idx = 1;
@@ -301,4 +304,42 @@ TEST_CASE("prune keeps the blocks of loops, with what they use, and what may be 
   CHECK(names(part.block(1)) == "double ");
   CHECK(part.block(1).ops[1].output("Out")[0] == "other array");
   CHECK(part.block(0).ops[1].attr<std::int32_t>("sub_block") == 1);
+}
+
+TEST_CASE("Trace notes time and bytes of each operator, those of inner blocks inside of their owners") {
+  ProgramDesc program = loop();
+  auto& root = program.blocks[0];
+  root.ops.erase(root.ops.begin() + 2);
+  root.ops.insert(root.ops.begin() + 1,
+                  op("less_than", {{"X", {"i"}}, {"Y", {"two \"\x01\""}}}, {{"Out", {"goes_on"}}}));
+  root.vars.push_back(lod_test::tensor_var("two \"\x01\""));
+  program.blocks[1].ops.push_back(op("increment", {{"X", {"i"}}}, {{"Out", {"i"}}}));
+  program.blocks[1].ops.push_back(root.ops[1]);
+  const lod::Feed feed = {{"x", lod_test::ragged<float>({1, 2}, {4}, std::vector<float>(12))},
+                          {"two \"\x01\"", lod_test::plain<std::int64_t>({1}, {2})}};
+  lod::Scope scope;
+  lod::Trace trace;
+  lod::PreparedProgram prepared(lod::CpuExecutor(1), program, scope, {"i"});
+  prepared.run(feed);
+  CHECK(trace.events().empty());
+  prepared.run(feed, &trace);
+  REQUIRE(trace.operators().size() == 7);
+  REQUIRE(trace.events().size() == 3 + 2 * 4);
+  CHECK(trace.operators()[0].type == "fill_constant");
+  CHECK(trace.operators()[0].place == "block 0, operator 0 'fill_constant' (Out: 'i')");
+  CHECK(trace.operators()[6].place == "block 0, operator 2 'while'");
+  CHECK(trace.events()[2].bytes == 2 * 48);  // scale of 12 numbers
+  CHECK(trace.events()[10].duration >= trace.events()[2].duration + trace.events()[6].duration);
+  std::chrono::nanoseconds all{};
+  for (const auto& sum : lod::detail::sums_of(trace)) {
+    CHECK(sum.runs == (sum.op < 2 || sum.op == 6 ? 1 : 2));
+    CHECK(sum.time.count() >= 0);
+    all += sum.time;
+  }
+  CHECK(all == trace.events()[0].duration + trace.events()[1].duration + trace.events()[10].duration);
+  const std::string table = trace.table(), json = trace.json();
+  CHECK(table.find(" 192  block 1, operator 0 'scale' (X: 'x'; Out: 'double')\n") != table.npos);
+  CHECK(table.find("100.0%       11 ") != table.npos);
+  CHECK(json.find("\"name\":\"while\",\"args\":{\"operator\":\"block 0, operator 2 'while'\",\"bytes\":") != json.npos);
+  CHECK(json.find("Y: 'two \\\"\\u0001\\\"'") != json.npos);
 }

@@ -1,12 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0
 /// @file
-/// Ids as arguments: numbers of rows or columns that must exist.
+/// Ids as arguments: numbers of rows or columns that must exist; labels.
 #pragma once
 
+#include <lod/core/error.hpp>
 #include <lod/core/executor.hpp>
 #include <lod/core/selected_rows.hpp>
 #include <lod/core/target.hpp>
 #include <lod/ops/kernel.hpp>
+#include <lod/ops/output.hpp>
 #include <lod/ops/staging.hpp>
 
 #include <cstdint>
@@ -72,6 +74,16 @@ class CheckedIds<E> {
  private:
   const std::int64_t* ids_;
 };
+
+/// Throws ShapeMismatch unless there is a label for each row.
+template <class Labels, class Batch>
+void check_labels(const Labels& labels, const Batch& batch, const char* name) {
+  check_row_count(labels.rows(), batch.rows(), {name, "labels"});
+  if (labels.row_size() != 1) {
+    throw ShapeMismatch(
+        detail::text({name, ": labels: rows of shape ", to_string(labels.row_shape()), ", expected one label a row"}));
+  }
+}
 
 }  // namespace operation
 

@@ -104,16 +104,6 @@ struct Declared<op::crf_decoding>
   }
 };
 
-/// Throws ShapeMismatch unless there is a label for each row.
-template <class Labels, class Emission>
-void check_labels(const Labels& labels, const Emission& emission, const char* name) {
-  check_row_count(labels.rows(), emission.rows(), {name, "labels"});
-  if (labels.row_size() != 1) {
-    throw ShapeMismatch(detail::text(
-        {name, ": labels: rows of shape ", to_string(labels.row_shape()), ", expected the number of a tag"}));
-  }
-}
-
 template <>
 struct Declared<op::linear_chain_crf> : Takes<Tensor, Tensor, TensorOf<std::int64_t>>,
                                         Launches<kernel::LinearChainCrf> {

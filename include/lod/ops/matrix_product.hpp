@@ -1,11 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
 /// @file
-/// Products of dense matrices, for the operations that are built on them.
+/// Products of dense matrices, and what is added to each of their rows, for the operations that are built on them.
 #pragma once
 
 #include <lod/core/executor.hpp>
 #include <lod/core/target.hpp>
 #include <lod/ops/kernel.hpp>
+#include <lod/ops/sequence_pool.hpp>
+#include <lod/ops/staging.hpp>
 #include <lod/ops/supports.hpp>
 
 #include <cstdint>
@@ -34,6 +36,19 @@ void matrix_product(const E& executor, bool transpose_a, bool transpose_b, std::
   static_assert(elements::Floating::includes<T>,
                 "matrix products are of floating-point numbers: float, double, float16, bfloat16");
   launch(kernel::MatrixProduct(), executor, transpose_a, transpose_b, m, n, k, alpha, a, lda, b, ldb, beta, c, ldc);
+}
+
+/// Writes `row` to every row.
+template <Executor E, class T>
+void repeat_row(const E& executor, const T* row, std::int64_t row_size, std::int64_t rows, T* to) {
+  const WholeBatch<E> batch(executor, rows);
+  launch(kernel::SequencePoolGrad(), executor, row, batch.segments(), row_size, PoolType::SUM, to);
+}
+/// The sums of the columns, computed as those of a sequence.
+template <Executor E, class T>
+void sum_columns(const E& executor, const T* x, std::int64_t rows, std::int64_t row_size, T* sums) {
+  const WholeBatch<E> batch(executor, rows);
+  launch(kernel::SequencePool(), executor, x, batch.segments(), row_size, PoolType::SUM, T{}, sums);
 }
 
 }  // namespace operation

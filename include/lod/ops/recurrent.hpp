@@ -72,19 +72,6 @@ auto* given(const X& x) {
   return x.rows() > 0 ? x.data() : nullptr;
 }
 
-/// Writes `row` to every row.
-template <Executor E, class T>
-void repeat_row(const E& executor, const T* row, std::int64_t row_size, std::int64_t rows, T* to) {
-  const WholeBatch<E> batch(executor, rows);
-  launch(kernel::SequencePoolGrad(), executor, row, batch.segments(), row_size, PoolType::SUM, to);
-}
-/// The sums of the columns, computed as those of a sequence.
-template <Executor E, class T>
-void sum_columns(const E& executor, const T* x, std::int64_t rows, std::int64_t row_size, T* sums) {
-  const WholeBatch<E> batch(executor, rows);
-  launch(kernel::SequencePool(), executor, x, batch.segments(), row_size, PoolType::SUM, T{}, sums);
-}
-
 /// The order of rows and sequences by time steps, in scratch memory.
 template <Executor E>
 class StepOrder {

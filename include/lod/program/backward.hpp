@@ -54,9 +54,7 @@ struct OpRole {
 
 }  // namespace lod::inline LOD_INTERFACE
 
-namespace lod::inline LOD_INTERFACE::inline LOD_TARGET {
-
-namespace programs {
+namespace lod::inline LOD_INTERFACE::detail::inline LOD_TARGET {
 
 inline bool is_no_variable(std::string_view name) { return name.empty() || name == empty_variable_name; }
 
@@ -276,7 +274,8 @@ class Backward {
     }
     if (path_.empty()) {
       throw InvalidProgram(detail::readable(
-          detail::text({"loss '", loss_, "': it depends on no parameter by operators that have gradients"})));
+          detail::text({"loss '", loss_, "': it depends on no parameter by operators that have gradients, expected ",
+                        parameters_.empty() ? "variables with is_parameter, or parameters in the options" : "it to"})));
     }
   }
   /// A gradient has one name for all values that its variable has had: so there may be only one.
@@ -341,7 +340,9 @@ class Backward {
   GradientSums gradients_;
 };
 
-}  // namespace programs
+}  // namespace lod::inline LOD_INTERFACE::detail::inline LOD_TARGET
+
+namespace lod::inline LOD_INTERFACE::inline LOD_TARGET {
 
 /// Adds to block 0 of a program the operators that compute the gradients of a loss by its parameters, and their
 /// variables. Returns the parameters that the loss depends on, in the order of their variables (or of the options),
@@ -359,7 +360,7 @@ class Backward {
 /// gradient for them. O(operators * variables). Semantics: PaddlePaddle's append_backward.
 inline std::vector<ParameterGradient> append_backward(ProgramDesc& program, std::string_view loss,
                                                       const BackwardOptions& options = {}) {
-  return programs::Backward(program, loss, options).append();
+  return detail::Backward(program, loss, options).append();
 }
 
 }  // namespace lod::inline LOD_INTERFACE::inline LOD_TARGET

@@ -35,8 +35,9 @@ class BlockToRun {
   BlockToRun& operator=(const BlockToRun&) = delete;
   LOD_TAGGED virtual ~BlockToRun() = default;
 
-  /// Empties the arrays that belong to the block, then runs its operators in their order. What an operator throws comes
-  /// with its place.
+  /// Empties the arrays that belong to the block, as before each run.
+  LOD_TAGGED virtual void begin() = 0;
+  /// Runs its operators in their order. What an operator throws comes with its place.
   LOD_TAGGED virtual void run() = 0;
   /// Where the block's variables are. It belongs to the scope around it.
   LOD_TAGGED virtual Scope& scope() noexcept = 0;
@@ -68,6 +69,7 @@ class StepBlocks {
   LOD_TAGGED void run_step(std::size_t i) {
     around_->count_step();
     prepare(i);
+    (*this)[i].begin();
     (*this)[i].run();
   }
   /// Step i, which must have been prepared.

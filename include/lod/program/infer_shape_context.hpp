@@ -133,7 +133,7 @@ using InferShape = std::function<void(InferShapeContext&)>;
 
 }  // namespace lod::inline LOD_INTERFACE
 
-#ifdef LOD_CPU_LIBRARY
+#if defined(LOD_CPU_LIBRARY) || defined(LOD_OPERATORS_LIBRARY)
 namespace lod::inline LOD_INTERFACE::compiled {
 InferShape inference_of(std::string_view type);
 }  // namespace lod::inline LOD_INTERFACE::compiled
@@ -142,7 +142,7 @@ InferShape inference_of(std::string_view type);
 namespace lod::inline LOD_INTERFACE::inline LOD_TARGET::operators_of_programs {
 
 /// The rule of an operator that comes with the library, from wherever it is; null if there is none.
-#ifdef LOD_CPU_LIBRARY
+#if defined(LOD_CPU_LIBRARY) || defined(LOD_OPERATORS_LIBRARY)
 inline InferShape inference_of(std::string_view type) { return compiled::inference_of(type); }
 #else
 InferShape inference_of(std::string_view type);

@@ -10,6 +10,7 @@
 #include <lod/core/target.hpp>
 #include <lod/program/check_program.hpp>
 #include <lod/program/data_flow.hpp>
+#include <lod/program/limited_memory.hpp>
 #include <lod/program/operator.hpp>
 #include <lod/program/prepared_block.hpp>
 #include <lod/program/program.hpp>
@@ -18,11 +19,13 @@
 #include <lod/program/variable.hpp>
 
 #include <algorithm>
+#include <concepts>
 #include <cstddef>
 #include <cstdint>
 #include <map>
 #include <memory>
 #include <optional>
+#include <stdexcept>
 #include <string>
 #include <utility>
 #include <vector>
@@ -38,32 +41,40 @@ class Interpreter final : public detail::ProgramToRun {
       : program_(program.blocks.size() > 1 ? std::optional(program) : std::nullopt),
         local_(scope),
         flow_(program_ ? *program_ : program),
-        running_{executor, program_ ? &*program_ : &program, &flow_, &scope, limits} {
+        running_{limited(executor, limits, memory_), program_ ? &*program_ : &program, &flow_, &scope, limits} {
     const ProgramDesc& whole = *running_.program;
     const BlockDesc& block = whole.block(0);
     static_cast<void>(flow_.of(block));  // throws for a block that contains itself
     detail::check_types(whole, [](const std::string& type) { return operators<E>().find(type).has_value(); });
     auto needs = detail::find_needs(flow_, whole, scope);
     root_.emplace(running_, block, *local_);
+    if (memory_) find_persistable(whole, scope.root());
     find_results(fetch, block, *local_);
     find_feeds(std::move(needs), block, *local_);
   }
   Interpreter(const Interpreter&) = delete;
   Interpreter& operator=(const Interpreter&) = delete;
-  ~Interpreter() override = default;
+  ~Interpreter() override {
+    for (Variable* const variable : persistable_) let_go_of(*variable);
+  }
 
-  const std::vector<AnyLoDTensor>& run(const Feed& feed) override {
+  const std::vector<AnyLoDTensor>& run(const Feed& feed, Trace* trace) override {
     for (AnyLoDTensor& result : results_) result = AnyLoDTensor();
     check_feed(feed);
     for (const auto& [name, value] : feed) feeds_.find(name)->second.variable->template get<AnyLoDTensor>() = value;
     running_.steps = 0;
+    running_.trace = trace;
     try {
+      root_->begin();
       root_->run();
     } catch (...) {
       let_go(feed);
       throw;
     }
-    for (std::size_t k = 0; k < results_.size(); ++k) results_[k] = fetched_[k]->template get<AnyLoDTensor>();
+    for (std::size_t k = 0; k < results_.size(); ++k) {
+      results_[k] = fetched_[k]->template get<AnyLoDTensor>();
+      if (memory_) let_go_of(results_[k]);
+    }
     let_go(feed);
     return results_;
   }
@@ -88,6 +99,44 @@ class Interpreter final : public detail::ProgramToRun {
     Scope& outer_;
     Scope& scope_;
   };
+
+  /// The executor, or one whose memory has a limit.
+  static E limited(const E& executor, const RunLimits& limits, detail::LimitedMemory::Owner& memory) {
+    if (limits.bytes == RunLimits().bytes) return executor;
+    if constexpr (std::same_as<E, CpuExecutor>) {
+      memory = detail::LimitedMemory::make(limits.bytes, executor.resource());
+      return E(executor.threads(), memory.get());
+    } else {
+      throw std::invalid_argument("RunLimits: a limit of bytes needs a CpuExecutor");
+    }
+  }
+  /// Memory with a limit ends with this, unless there is some of it in use: what outlives this and has none must not
+  /// keep it.
+  static void let_go_of(AnyLoDTensor& x) noexcept {
+    if (!x.bytes().empty()) return;
+    try {
+      x = AnyLoDTensor(x.data_type(), x.lod(), x.row_shape(), uninitialized, x.rows());
+    } catch (...) {
+      x = AnyLoDTensor();
+    }
+  }
+  static void let_go_of(Variable& variable) noexcept {
+    if (variable.holds<AnyLoDTensor>()) {
+      let_go_of(variable.get<AnyLoDTensor>());
+    } else if (variable.holds<std::vector<AnyLoDTensor>>()) {
+      for (AnyLoDTensor& one : variable.get<std::vector<AnyLoDTensor>>()) let_go_of(one);
+    } else if (variable.holds<AnySelectedRows>() && variable.get<AnySelectedRows>().value().bytes().empty()) {
+      variable.get<AnySelectedRows>() = AnySelectedRows();
+    }
+  }
+  void find_persistable(const ProgramDesc& program, Scope& root) {
+    for (const BlockDesc& block : program.blocks) {
+      for (const VarDesc& var : block.vars) {
+        if (!var.persistable) continue;
+        if (Variable* const found = root.find_local(var.name)) persistable_.push_back(found);
+      }
+    }
+  }
 
   void find_results(const std::vector<std::string>& names, const BlockDesc& block, Scope& local) {
     std::map<std::int32_t, std::string> fetched;
@@ -170,6 +219,7 @@ class Interpreter final : public detail::ProgramToRun {
     }
   }
 
+  detail::LimitedMemory::Owner memory_;       // null without a limit
   const std::optional<ProgramDesc> program_;  // for steps of inner blocks that are prepared when a loop takes them
   Local local_;
   DataFlow flow_;
@@ -178,6 +228,7 @@ class Interpreter final : public detail::ProgramToRun {
   std::map<std::string, Fed> feeds_;
   std::vector<Variable*> fetched_;
   std::vector<AnyLoDTensor> results_;
+  std::vector<Variable*> persistable_;  // if memory has a limit
 };
 
 namespace operators_of_programs {

@@ -12,6 +12,7 @@
 
 #include <lod/core/data_type.hpp>
 #include <lod/core/desc.hpp>
+#include <lod/core/error.hpp>
 #include <lod/core/scalar.hpp>
 #include <lod/core/target.hpp>
 #include <lod/program/backward.hpp>
@@ -107,9 +108,7 @@ struct MinimizeOptions {
 
 }  // namespace lod::inline LOD_INTERFACE
 
-namespace lod::inline LOD_INTERFACE::inline LOD_TARGET {
-
-namespace programs {
+namespace lod::inline LOD_INTERFACE::detail::inline LOD_TARGET {
 
 /// A state that an optimizer keeps for each parameter.
 struct OptimizerState {
@@ -350,7 +349,9 @@ class Minimizer {
   std::vector<ParameterGradient> pairs_;
 };
 
-}  // namespace programs
+}  // namespace lod::inline LOD_INTERFACE::detail::inline LOD_TARGET
+
+namespace lod::inline LOD_INTERFACE::inline LOD_TARGET {
 
 /// Makes a program train: a run of it also updates the parameters that the loss depends on. Adds to block 0 what
 /// `append_backward` does, then what clips the gradients, then what adds the decay of weights, then an operator for
@@ -364,7 +365,7 @@ class Minimizer {
 /// follow from those of parameters.
 inline std::vector<ParameterGradient> minimize(ProgramDesc& program, ProgramDesc& startup, std::string_view loss,
                                                const Optimizer& optimizer, const MinimizeOptions& options = {}) {
-  programs::Minimizer made(program, startup, loss, options);
+  detail::Minimizer made(program, startup, loss, options);
   made.update(optimizer);
   return std::move(made).take(program, startup);
 }

@@ -268,6 +268,20 @@ class OperatorCall {
     return most;
   }
 
+  /// The bytes of all tensors that it reads and writes, each variable once.
+  LOD_TAGGED std::int64_t bytes() const {
+    std::size_t sum = 0;
+    for (auto one = variables_.begin(); one != variables_.end(); ++one) {
+      if (!*one || std::find(variables_.begin(), one, *one) != one) continue;
+      const Variable& variable = **one;
+      if (variable.holds<AnyLoDTensor>()) sum += variable.get<AnyLoDTensor>().bytes().size();
+      if (variable.holds<AnySelectedRows>()) sum += variable.get<AnySelectedRows>().value().bytes().size();
+      if (!variable.holds<std::vector<AnyLoDTensor>>()) continue;
+      for (const AnyLoDTensor& tensor : variable.get<std::vector<AnyLoDTensor>>()) sum += tensor.bytes().size();
+    }
+    return static_cast<std::int64_t>(sum);
+  }
+
   /// Whether an argument of a slot is there: an empty name stands for none.
   LOD_TAGGED bool has(const Slot& slot, std::size_t i = 0) const noexcept {
     return i < slot.size && variables_[slot.first + i];

@@ -16,6 +16,7 @@
 #include <lod/program/program.hpp>
 #include <lod/program/run.hpp>
 #include <lod/program/scope.hpp>
+#include <lod/program/trace.hpp>
 #include <lod/program/twins.hpp>
 #include <lod/program/variable.hpp>
 
@@ -44,6 +45,7 @@ struct RunningProgram {
   Scope* outside;  ///< around the program: what it finds there outlives the run
   RunLimits limits;
   std::int64_t steps = 0;  ///< of loops in the present run
+  Trace* trace = nullptr;  ///< of the present run, if it has one
 };
 
 /// See BlockToRun.
@@ -70,15 +72,17 @@ class PreparedBlock final : public BlockToRun {
   PreparedBlock& operator=(const PreparedBlock&) = delete;
   ~PreparedBlock() override = default;
 
-  void run() override {
+  void begin() override {
     for (auto* array : arrays_) array->clear();
+  }
+  void run() override {
     std::size_t i = 0;
     try {
       while (i < steps_.size()) {
         if (steps_[i].twins > 0 && has_few_sequences(i)) {
           run_twins(i);
         } else {
-          steps_[i].run(steps_[i].call);
+          run(steps_[i], 0);
           ++i;
         }
       }
@@ -106,8 +110,20 @@ class PreparedBlock final : public BlockToRun {
     std::string place;                  // for errors
     std::vector<std::string> persists;  // variables that it writes, and that outlive the run
     bool owns_blocks;                   // may have written them when it fails
-    std::size_t twins = 0;              // see detail::find_twins
+    std::string type;
+    std::size_t twins = 0;  // see detail::find_twins
   };
+
+  void run(Step& step, std::int32_t lane) {
+    if (running_.trace) return run_traced(step, lane);
+    step.run(step.call);
+  }
+  [[gnu::cold, gnu::noinline]] void run_traced(Step& step, std::int32_t lane) {
+    const auto start = Trace::Clock::now();
+    step.run(step.call);
+    const auto end = Trace::Clock::now();
+    running_.trace->add(step.type, step.place, start, end, step.call.bytes(), lane);
+  }
 
   static bool is_empty(const std::string& name) noexcept { return name.empty() || name == empty_variable_name; }
 
@@ -136,8 +152,8 @@ class PreparedBlock final : public BlockToRun {
       if (written && written == running_.outside->find(name)) persists.emplace_back(name);
     }
     steps_.push_back({std::move(run), OperatorCall<E>(running_.executor, std::move(variables)),
-                      detail::place_of(op, block_, i) + arguments_of(op), std::move(persists),
-                      detail::owns_blocks(op)});
+                      detail::place_of(op, block_, i) + arguments_of(op), std::move(persists), detail::owns_blocks(op),
+                      op.type});
   }
   /// " (X: 'x', Y: 'w'; Out: 'y')"; nothing for operators that own blocks, whose lists are long and say little.
   static std::string arguments_of(const OpDesc& op) {
@@ -188,7 +204,8 @@ class PreparedBlock final : public BlockToRun {
     launch(kernel::ForEachSequence(), running_.executor, kernel::Segments(offsets, 2, 1), [&](std::int64_t which) {
       const auto k = static_cast<std::size_t>(which);
       try {
-        for (const std::size_t end = at[k] + size; at[k] < end; ++at[k]) steps_[at[k]].run(steps_[at[k]].call);
+        for (const std::size_t end = at[k] + size; at[k] < end; ++at[k])
+          run(steps_[at[k]], static_cast<std::int32_t>(k));
       } catch (...) {
         errors[k] = std::current_exception();
       }

@@ -15,6 +15,7 @@
 #include <lod/core/target.hpp>
 #include <lod/program/program.hpp>
 #include <lod/program/scope.hpp>
+#include <lod/program/trace.hpp>
 
 #include <concepts>
 #include <cstdint>
@@ -33,8 +34,11 @@ using Feed = std::map<std::string, AnyLoDTensor>;
 /// What one run of a program may use, at most; by default there is no limit. For programs from strangers, which might
 /// loop for ever.
 struct RunLimits {
-  /// The steps of all its loops together.
+  /// The steps of all its loops together, and of its branches.
   std::int64_t steps = std::numeric_limits<std::int64_t>::max();
+  /// The memory for tensors and of operators at a time, those that the scope had before not counted; nor the offsets of
+  /// levels. Only for a CpuExecutor; others throw std::invalid_argument.
+  std::int64_t bytes = std::numeric_limits<std::int64_t>::max();
 };
 
 /// A run has used as much as its RunLimits allow, and was ended.
@@ -50,6 +54,8 @@ struct RunOptions {
   /// order of their columns.
   std::vector<std::string> fetch = {};
   RunLimits limits = {};
+  /// Where to note what each operator takes; without it, that costs nothing.
+  Trace* trace = nullptr;
 };
 
 namespace detail {
@@ -61,7 +67,7 @@ class ProgramToRun {
   ProgramToRun(const ProgramToRun&) = delete;
   ProgramToRun& operator=(const ProgramToRun&) = delete;
   LOD_TAGGED virtual ~ProgramToRun() = default;
-  LOD_TAGGED virtual const std::vector<AnyLoDTensor>& run(const Feed& feed) = 0;
+  LOD_TAGGED virtual const std::vector<AnyLoDTensor>& run(const Feed& feed, Trace* trace) = 0;
 };
 
 }  // namespace detail
@@ -115,8 +121,9 @@ class PreparedProgram {
   /// count. What an operator throws is thrown with its block, number, type and variables before the text, and with the
   /// persistable variables that operators before it have written, which are then not as they were; all others are.
   /// Throws LimitExceeded in the same way.
-  LOD_TAGGED const std::vector<AnyLoDTensor>& run(const Feed& feed = {}) LOD_LIFETIMEBOUND {
-    return program_->run(feed);
+  /// What each operator takes is noted in `trace`, if there is one.
+  LOD_TAGGED const std::vector<AnyLoDTensor>& run(const Feed& feed = {}, Trace* trace = nullptr) LOD_LIFETIMEBOUND {
+    return program_->run(feed, trace);
   }
 
  private:
@@ -133,7 +140,7 @@ template <Executor E>
 std::vector<AnyLoDTensor> run(const E& executor, const ProgramDesc& program, Scope& scope,
                               const RunOptions& options = {}) {
   PreparedProgram<E> prepared(executor, program, scope, options.fetch, options.limits);
-  return prepared.run(options.feed);
+  return prepared.run(options.feed, options.trace);
 }
 template <std::same_as<CpuExecutor> E = CpuExecutor>
 std::vector<AnyLoDTensor> run(const ProgramDesc& program, Scope& scope, const RunOptions& options = {}) {

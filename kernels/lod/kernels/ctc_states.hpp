@@ -4,6 +4,7 @@
 /// after them. A path stays in a state or goes on to the next, and may leave out a blank between different labels.
 #pragma once
 
+#include <lod/core/sizes.hpp>
 #include <lod/core/target.hpp>
 #include <lod/ops/kernel.hpp>
 

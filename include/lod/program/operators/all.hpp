@@ -8,6 +8,7 @@
 #include <lod/program/operators/activation_gradients.hpp>
 #include <lod/program/operators/beam_search.hpp>
 #include <lod/program/operators/control.hpp>
+#include <lod/program/operators/control_gradients.hpp>
 #include <lod/program/operators/convolution.hpp>
 #include <lod/program/operators/crf.hpp>
 #include <lod/program/operators/elementwise.hpp>
@@ -69,12 +70,14 @@ std::span<const detail::BuiltInOperator<E>> all() {
       {"cast", cast<E>, gradient_of_cast},
       {"ceil", activation<Ceil, E>, gradient<"Out@GRAD -> X@GRAD">},
       {"ceil_grad", activation_grad<NoSlope, E>},
+      {"chunk_eval", chunk_eval<E>},
       {"clip", clip_to<E>, gradient<"X, Out@GRAD -> X@GRAD">},
       {"clip_by_norm", clip_by_norm_to<E>},
       {"clip_grad", activation_grad<SlopeOfClip, E>},
       {"concat", concat<E>, gradient<"X, Out@GRAD -> X@GRAD">},
       {"concat_grad", concat_grad<E, false>},
       {"conditional_block", conditional_block<E>},
+      {"conditional_block_grad", conditional_block_gradient<E>},
       {"conditional_block_infer", conditional_block<E>},
       {"conv2d", conv2d<E>, gradient<"Input, Filter, Output@GRAD -> Input@GRAD, Filter@GRAD">},
       {"conv2d_grad", conv2d_grad<E>},
@@ -354,6 +357,7 @@ std::span<const detail::BuiltInOperator<E>> all() {
       {"warpctc", warpctc<E>, gradient<"WarpCTCGrad, Logits, LogitsLength, Loss@GRAD -> Logits@GRAD">},
       {"warpctc_grad", warpctc_grad<E>},
       {"while", while_loop<E>},
+      {"while_grad", while_gradient<E>},
       {"write_to_array", write_to_array<E>, gradient<"read_from_array: I, X=Out@GRAD, X_W=X -> Out=X@GRAD">},
   };
   static_assert(std::ranges::adjacent_find(operators, std::ranges::greater_equal(),

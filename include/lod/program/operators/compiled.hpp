@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 /// @file
-/// The operators that come with the library, and what runs programs, from the compiled library lodtensor::cpu.
+/// The operators that come with the library, and what runs programs, compiled apart: in the library
+/// lodtensor::cpu, or in kernels/instantiate/operators.cpp alone.
 #pragma once
 
 #include <lod/core/executor.hpp>

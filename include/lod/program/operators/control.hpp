@@ -22,6 +22,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <cstdio>
+#include <memory_resource>
 #include <string>
 #include <vector>
 
@@ -46,20 +47,62 @@ std::vector<Scope*>* step_scopes(const OperatorCall<E>& call, const Slot& scopes
   return scopes ? &call.variable(scopes).template get<std::vector<Scope*>>() : nullptr;
 }
 
+/// A tensor's value, copied into the memory that another one has.
+inline void copy_value(const AnyLoDTensor& from, AnyLoDTensor& to, std::pmr::memory_resource* resource) {
+  to = to.resized(from.data_type(), from.lod(), from.row_shape(), from.rows(), resource);
+  std::copy_n(from.bytes().data(), from.bytes().size(), to.mutable_bytes().data());
+}
+
+/// The inputs X of a `while` whose values before each step its gradient needs: those that the block writes anew. What
+/// an operator changes in place, as `increment` does, its gradient changes back.
+inline std::vector<std::size_t> inputs_to_keep(const OpDesc& op, const ProgramDesc& program, std::int32_t block) {
+  std::vector<std::size_t> kept;
+  const auto names = op.input("X");
+  for (std::size_t i = 0; i < names.size(); ++i) {
+    const auto has = [&](const std::vector<OpDesc::Var>& vars) {
+      return std::any_of(vars.begin(), vars.end(), [&](const OpDesc::Var& var) {
+        return std::find(var.arguments.begin(), var.arguments.end(), names[i]) != var.arguments.end();
+      });
+    };
+    bool is_written = false, is_changed_in_place = false;
+    for (const OpDesc& inner : program.block(block).ops) {
+      is_written = is_written || has(inner.outputs);
+      is_changed_in_place = is_changed_in_place || (has(inner.outputs) && has(inner.inputs));
+    }
+    if (is_written && !is_changed_in_place) kept.push_back(i);
+  }
+  return kept;
+}
+
 /// while: X..., Condition -> Out..., StepScopes?; sub_block, is_test = false: runs the block as long as Condition, one
 /// BOOL, is true. Names in the block are those of the variables around it, apart from its own.
 ///
-/// The variables of all steps are kept, each step's in a scope of its own, if a gradient will read StepScopes and
-/// unless `is_test`; otherwise there is one scope, so that memory does not grow with the steps.
+/// If a gradient will read StepScopes, and unless `is_test`, the variables of all steps are kept, each step's in a
+/// scope of its own, with the tensors around it as they were before the step. Otherwise there is one scope, so that
+/// memory does not grow with the steps.
 template <Executor E>
 RunOperator<E> while_loop(const OperatorArguments& op) {
-  const Slot condition = op.input("Condition"), scopes = op.optional_output("StepScopes");
+  const Slot x = op.inputs("X"), condition = op.input("Condition"), scopes = op.optional_output("StepScopes");
   const bool keeps_steps = scopes && !op.attr("is_test", false) &&
                            reads_variable(op.block().program(), op.desc().output("StepScopes").front());
+  std::vector<std::size_t> kept_inputs;
+  if (keeps_steps) {
+    kept_inputs = inputs_to_keep(op.desc(), op.block().program(), op.desc().attr<std::int32_t>("sub_block"));
+  }
   return [=, body = StepBlocks(op, "sub_block")](OperatorCall<E>& call) mutable {
     std::vector<Scope*>* const kept = step_scopes(call, scopes);
     if (kept) kept->clear();
     for (std::size_t step = 0; only_number<bool>(call, condition); ++step) {
+      if (keeps_steps) {
+        body.prepare(step);
+        Scope& scope = body[step].scope();
+        for (const std::size_t i : kept_inputs) {
+          const Variable& input = call.variable(x, i);
+          if (!input.holds<AnyLoDTensor>()) continue;
+          copy_value(input.get<AnyLoDTensor>(), scope.var(input.name()).template get<AnyLoDTensor>(),
+                     call.executor().resource());
+        }
+      }
       body.run_step(keeps_steps ? step : 0);
       if (keeps_steps) kept->push_back(&body[step].scope());
     }

@@ -40,6 +40,7 @@ struct GruParameters {
 template <Executor E, class T>
 void gru_step(const E& executor, const GruParameters<T>& gru, std::int64_t active, const T* before, T* gates, T* reset,
               T* states) {
+  if (active == 0) return;
   const std::int64_t size = gru.size;
   if (before) {
     operation::matrix_product<E, T>(executor, false, false, active, 2 * size, size, 1, before, size, gru.weights,
@@ -72,6 +73,7 @@ class GruStepsBack {
   /// From the gradients with respect to the states after the step, the sum of `dhidden` and `dstate`, to those with
   /// respect to the states before it, in `dstate`, and to the gates.
   void step(std::int64_t active, const T* before, const T* gates, const T* dhidden, T* dstate, T* dgates) const {
+    if (active == 0) return;
     const std::int64_t size = gru_.size;
     launch(
         kernel::StepStates(), executor_, active,

@@ -107,7 +107,7 @@ inline constexpr InferenceFamily inference_families[] = {
      "elementwise_mul elementwise_pow elementwise_sub"},
     {infer_comparison,
      "equal greater_equal greater_than less_equal less_than logical_and logical_or logical_xor not_equal"},
-    {infer_logical_not, "isfinite_v2 logical_not"},
+    {infer_logical_not, "isfinite_v2 isinf_v2 isnan_v2 logical_not"},
     {infer_bool, "is_empty isfinite"},
     {infer_cast, "cast"},
     {infer_dropout, "dropout"},
@@ -203,7 +203,7 @@ inline InferShape inference_in_table(std::string_view type) {
   return {};
 }
 
-#ifndef LOD_CPU_LIBRARY
+#if !defined(LOD_CPU_LIBRARY) && !defined(LOD_OPERATORS_LIBRARY)
 inline InferShape inference_of(std::string_view type) { return inference_in_table(type); }
 #endif
 

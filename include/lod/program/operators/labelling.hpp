@@ -1,16 +1,19 @@
 // SPDX-License-Identifier: Apache-2.0
 /// @file
-/// Operators on labels of sequences: warpctc and its gradient.
+/// Operators on labels of sequences: warpctc and its gradient, chunk_eval.
 #pragma once
 
 #include <lod/core/any_tensor.hpp>
+#include <lod/core/data_type.hpp>
 #include <lod/core/error.hpp>
 #include <lod/core/executor.hpp>
 #include <lod/core/lod_index.hpp>
 #include <lod/core/lod_tensor.hpp>
 #include <lod/core/lod_view.hpp>
+#include <lod/core/selected_rows.hpp>
 #include <lod/core/shape.hpp>
 #include <lod/core/target.hpp>
+#include <lod/ops/chunk_eval.hpp>
 #include <lod/ops/ctc_loss.hpp>
 #include <lod/ops/kernel.hpp>
 #include <lod/ops/sequence_pad.hpp>
@@ -22,7 +25,13 @@
 #include <lod/program/variable.hpp>
 
 #include <algorithm>
+#include <array>
+#include <cstddef>
 #include <cstdint>
+#include <string>
+#include <string_view>
+#include <utility>
+#include <vector>
 
 namespace lod::inline LOD_INTERFACE::inline LOD_TARGET::operators_of_programs {
 
@@ -201,6 +210,61 @@ RunOperator<E> warpctc_grad(const OperatorArguments& op) {
         }
       }
     });
+  };
+}
+
+/// The scheme of chunk_eval, "IOB" by default.
+inline ChunkScheme chunk_scheme(const OperatorArguments& op) {
+  constexpr std::pair<std::string_view, ChunkScheme> schemes[] = {{"IOB", ChunkScheme::IOB},
+                                                                  {"IOE", ChunkScheme::IOE},
+                                                                  {"IOBES", ChunkScheme::IOBES},
+                                                                  {"plain", ChunkScheme::PLAIN}};
+  const std::string name = op.attr("chunk_scheme", "IOB");
+  for (const auto& one : schemes) {
+    if (one.first == name) return one.second;
+  }
+  op.refuse_attr("chunk_scheme", "IOB, IOE, IOBES or plain");
+}
+/// chunk_eval: Inference, Label, SeqLength? -> Precision, Recall, F1-Score, NumInferChunks, NumLabelChunks,
+/// NumCorrectChunks; num_chunk_types, chunk_scheme = "IOB", excluded_chunk_types = {}. The two are sequences, or
+/// {sequences, longest} with their lengths.
+template <Executor E>
+RunOperator<E> chunk_eval(const OperatorArguments& op) {
+  const Slot inference = op.input("Inference"), label = op.input("Label"), lengths = op.optional_input("SeqLength");
+  const std::array<Slot, 3> rates = {op.optional_output("Precision"), op.optional_output("Recall"),
+                                     op.optional_output("F1-Score")};
+  const std::array<Slot, 3> counts = {op.optional_output("NumInferChunks"), op.optional_output("NumLabelChunks"),
+                                      op.optional_output("NumCorrectChunks")};
+  const std::int32_t types = op.desc().attr<std::int32_t>("num_chunk_types");
+  if (types < 1) op.refuse_attr("num_chunk_types", "at least 1");
+  const ChunkScheme scheme = chunk_scheme(op);
+  const std::int64_t labels = types * kernel::ChunkTags::of(scheme).count;
+  return [=, excluded = op.attr("excluded_chunk_types", std::vector<std::int64_t>()), found = ChunkEval<std::int64_t>(),
+          inferred = Variable(), expected = Variable()](OperatorCall<E>& call) mutable {
+    const WideIds<E> a(call, inference), b(call, label);
+    // One number more stands for what is outside of chunks.
+    detail::check_row_ids(a.view().values(), labels + 1, "Inference");
+    detail::check_row_ids(b.view().values(), labels + 1, "Label");
+    const auto run = [&](const auto& x, const auto& y) {
+      chunk_eval_into(call.executor(), x, y, ChunkEvalOptions{.scheme = scheme, .types = types, .excluded = excluded},
+                      found.rates, found.counts);
+    };
+    if (lengths) {
+      const auto with_length = [&](const LoDTensorView<const std::int64_t, Cpu>& x, Variable& spare, const auto& f) {
+        with_sequences(call, x.data(), {x.rows(), x.row_size(), 1}, lengths, spare, f);
+      };
+      with_length(a.view(), inferred,
+                  [&](const auto& x) { with_length(b.view(), expected, [&](const auto& y) { run(x, y); }); });
+    } else {
+      run(a.view(), b.view());
+    }
+    for (std::size_t i = 0; i < 3; ++i) {
+      if (rates[i])
+        *call.output_bytes(rates[i], DataType::FP32, LoD(), {}, 1).template elements<float>() = found.rates.data()[i];
+      if (counts[i])
+        *call.output_bytes(counts[i], DataType::INT64, LoD(), {}, 1).template elements<std::int64_t>() =
+            found.counts.data()[i];
+    }
   };
 }
 

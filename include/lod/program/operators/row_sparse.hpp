@@ -5,13 +5,18 @@
 #pragma once
 
 #include <lod/core/any_tensor.hpp>
+#include <lod/core/data_type.hpp>
+#include <lod/core/error.hpp>
 #include <lod/core/executor.hpp>
+#include <lod/core/lod_index.hpp>
 #include <lod/core/selected_rows.hpp>
 #include <lod/core/target.hpp>
 #include <lod/ops/merge_rows.hpp>
 #include <lod/program/operator.hpp>
 #include <lod/program/variable.hpp>
 
+#include <algorithm>
+#include <cstddef>
 #include <exception>
 #include <memory_resource>
 #include <utility>

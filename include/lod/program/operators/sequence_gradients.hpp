@@ -4,6 +4,7 @@
 /// a variable that needs none may be left out. (That of sequence_reverse is sequence_reverse itself.)
 #pragma once
 
+#include <lod/core/any_tensor.hpp>
 #include <lod/core/error.hpp>
 #include <lod/core/executor.hpp>
 #include <lod/core/lod_index.hpp>
@@ -150,21 +151,23 @@ RunOperator<E> sequence_unpad_grad(const OperatorArguments& op) {
   return [=, lengths = LoDTensor<std::int64_t>()](OperatorCall<E>& call) mutable {
     call.with_floating(dy, [&](auto element) {
       using T = typename decltype(element)::type;
-      const Shape& padded = call.tensor(x).row_shape();
-      if (padded.empty()) {
+      const AnyLoDTensor& padded = call.tensor(x);
+      if (padded.row_shape().empty()) {
         throw ShapeMismatch(
-            detail::text({call.name(x), " of shape ", to_string(call.tensor(x).shape()), ", expected two dimensions"}));
+            detail::text({call.name(x), " of shape ", to_string(padded.shape()), ", expected two dimensions or more"}));
       }
       // As in sequence_unpad, numbers are rows of one.
       const auto given = call.template view<T>(dy);
-      const Shape row_shape = padded.without_first();
+      const Shape row_shape = padded.row_shape().without_first();
       const LoDTensorView<const T, Cpu> rows(given.data(), given.lod_view(), &row_shape, row_shape.elements());
-      if (given.row_size() != row_shape.elements()) {
-        throw ShapeMismatch(detail::text(
-            {call.name(dy), ": rows of shape ", to_string(given.row_shape()), ", expected ", to_string(row_shape)}));
+      if (given.levels() != 1 || given.lod_view().size(0) != padded.rows() ||
+          given.row_size() != row_shape.elements()) {
+        throw ShapeMismatch(detail::text({call.name(dy), " of shape ", to_string(given.shape()), " and ",
+                                          given.levels(), " levels, expected a sequence for each row of ", call.name(x),
+                                          ", of shape ", to_string(padded.shape())}));
       }
       auto dx = call.template output<T>(out);
-      sequence_pad_into(call.executor(), rows, PadOptions{.padded_length = padded.front()}, *dx, lengths);
+      sequence_pad_into(call.executor(), rows, PadOptions{.padded_length = padded.row_shape().front()}, *dx, lengths);
     });
   };
 }

@@ -6,6 +6,7 @@
 #include <lod/core/version.hpp>
 #include <lod/kernels/bulk/bulk.hpp>
 #include <lod/ops/checked_ids.hpp>
+#include <lod/ops/cross_entropy.hpp>
 
 #include <cstdint>
 
@@ -21,6 +22,19 @@ struct Kernel<CheckIds> {
       const bool good = ids[i] >= padding.least() && ids[i] < height;
       checked[i] = good && !padding.contains(ids[i]) ? ids[i] : -1;
       if (!good) *fault = i;
+    });
+  }
+};
+
+template <>
+struct Kernel<CheckLabels> {
+  template <class E>
+  static void run(const E& executor, const std::int64_t* labels, std::int64_t count, std::int64_t classes,
+                  std::int64_t ignored, std::int64_t* checked, std::int64_t* fault) {
+    for_each(executor, count, [=] LOD_HOST_DEVICE(std::int64_t i) {
+      const bool counts = labels[i] != ignored, good = labels[i] >= 0 && labels[i] < classes;
+      checked[i] = counts && good ? labels[i] : -1;
+      if (counts && !good) *fault = i;
     });
   }
 };

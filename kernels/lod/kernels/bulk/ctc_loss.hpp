@@ -30,7 +30,7 @@ template <class T, class Lanes>
 LOD_HOST_DEVICE Accumulator<T> ctc_log_sum(const Lanes& lanes, const CtcStates<T>& states, std::int64_t frame) {
   using A = Accumulator<T>;
   const T* const row = states.logits + frame * states.classes;
-  return log_sum_by_lanes<A>(lanes, states.classes, [=](std::int64_t k) { return static_cast<A>(row[k]); });
+  return log_sum_by_lanes<A>(lanes, states.classes, [=](std::int64_t k) { return static_cast<A>(row[k]); }).total();
 }
 
 /// Writes to scores_of(frame), for each frame, the scores of all paths that lead to each state; what is subtracted from
@@ -144,7 +144,7 @@ struct CtcGradientOfSequence {
         shares[s] += end;
         return end + ctc_emission(states, t, s);
       });
-      const A of_all = log_sum_by_lanes<A>(lanes, states.count(), [&](std::int64_t s) { return shares[s]; });
+      const A of_all = log_sum_by_lanes<A>(lanes, states.count(), [&](std::int64_t s) { return shares[s]; }).total();
       write_frame(lanes, states, t, shares, of_all, static_cast<A>(dy[i]), links + first_label,
                   dlogits + (first + t) * states.classes);
     }

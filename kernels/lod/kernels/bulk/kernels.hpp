@@ -4,7 +4,9 @@
 #pragma once
 
 #include <lod/kernels/bulk/checked_ids.hpp>
+#include <lod/kernels/bulk/chunk_eval.hpp>
 #include <lod/kernels/bulk/clip.hpp>
+#include <lod/kernels/bulk/cross_entropy.hpp>
 #include <lod/kernels/bulk/ctc_align.hpp>
 #include <lod/kernels/bulk/ctc_loss.hpp>
 #include <lod/kernels/bulk/edit_distance.hpp>

@@ -60,16 +60,23 @@ LOD_HOST_DEVICE A log_sum(std::int64_t count, const Number& number) {
   for (std::int64_t i = 0; i < count; ++i) sum += std::exp(number(i) - most);
   return most + std::log(sum);
 }
+/// log(sum(e^x)), as the greatest number and what the others add: close to a number, their difference is exact.
+template <class A>
+struct LogSum {
+  A greatest, rest;
+  LOD_HOST_DEVICE A total() const { return greatest + rest; }
+};
 /// The same by all lanes, each of which gets the result; +inf counts as the greatest finite number.
 template <class A, class Lanes, class Number>
-LOD_HOST_DEVICE A log_sum_by_lanes(const Lanes& lanes, std::int64_t count, const Number& number) {
+LOD_HOST_DEVICE LogSum<A> log_sum_by_lanes(const Lanes& lanes, std::int64_t count, const Number& number) {
   const GreaterScore greater;
   const A nothing = no_path<A>, zero{};
   const auto take = [&](A& best, std::int64_t i, int) { best = greater(best, bounded(number(i))); };
   const A most = lanes.shared(lanes.template fold_rows<0>(count, nothing, take, greater));
-  if (most == nothing) return most;
+  if (most == nothing) return {most, zero};
   const auto add = [&](A& sum, std::int64_t i, int) { sum += std::exp(bounded(number(i)) - most); };
-  return most + std::log(lanes.shared(lanes.template fold_rows<0>(count, zero, add, [](A a, A b) { return a + b; })));
+  const A sum = lanes.template fold_rows<0>(count, zero, add, [](A a, A b) { return a + b; });
+  return {most, std::log(lanes.shared(sum))};
 }
 
 }  // namespace lod::inline LOD_INTERFACE::kernel::inline LOD_TARGET::bulk

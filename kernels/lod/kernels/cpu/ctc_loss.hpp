@@ -94,7 +94,7 @@ class CtcPaths {
   /// The logarithm of the sum over all paths, from the scores of the last frame.
   A log_sum_of_last(const A* scores) const noexcept {
     const std::int64_t ends = std::min<std::int64_t>(states_.count(), 2);
-    return log_sum_of_row(scores + states_.count() - ends, ends);
+    return log_sum_of_row(scores + states_.count() - ends, ends).total();
   }
   /// Adds to the scores of all paths that lead to each state of a frame those of all that go on from there, which
   /// follow from `after`, what this wrote to `ends` for the frame after it: the same with the frame itself.
@@ -159,7 +159,7 @@ struct Kernel<CtcLoss> {
       PathLikelihood likelihood;
       for (std::int64_t t = 0; t < states.frames; ++t) {
         const A shift = paths.next_scores(t, t == 0 ? nullptr : paths.row((t - 1) % 2), paths.row(t % 2));
-        const A all = cpu::log_sum_of_row(states.logits + t * classes, classes);
+        const A all = cpu::log_sum_of_row(states.logits + t * classes, classes).total();
         likelihood.add_row(0, static_cast<double>(shift), static_cast<double>(all));
       }
       if (states.frames > 0) last = paths.log_sum_of_last(paths.row((states.frames - 1) % 2));
@@ -195,7 +195,7 @@ struct Kernel<CtcLossGrad> {
       for (std::int64_t t = states.frames - 1; t >= 0; --t) {
         A* const scores = paths.row(t);
         paths.add_ends(t, t + 1 == states.frames, scores, ends[(t + 1) % 2], ends[t % 2]);
-        const A of_all = cpu::log_sum_of_row(scores, states.count());
+        const A of_all = cpu::log_sum_of_row(scores, states.count()).total();
         const std::int64_t first = (sequences.begin(i) + t) * classes;
         if (of_all == cpu::CtcPaths<T>::nothing) {
           std::fill_n(dlogits + first, classes, T{});
@@ -204,7 +204,7 @@ struct Kernel<CtcLossGrad> {
         cpu::transform(scores, paths.stride(), scores,
                        [=](const cpu::Vector<A>& score) { return cpu::exponential(score - cpu::Vector<A>(of_all)); });
         for_each_class(states, [&](std::int64_t s, std::int64_t k) { shares[k] += scores[s]; });
-        const A factor = static_cast<A>(dy[i]), all = cpu::log_sum_of_row(logits + first, classes);
+        const A factor = static_cast<A>(dy[i]), all = cpu::log_sum_of_row(logits + first, classes).total();
         for (std::int64_t k = 0; k < classes; k += cpu::lanes<T>) {
           const std::int64_t some = std::min(classes - k, cpu::lanes<T>), left = classes - k;
           const auto row = cpu::bounded<A>(cpu::load_vector(logits + first + k, some, A{}, left));

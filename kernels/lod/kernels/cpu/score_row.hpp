@@ -71,10 +71,16 @@ class ScoreRow {
   Vector<A> best_ = Vector<A>(-std::numeric_limits<A>::infinity());
 };
 
-/// log(sum(e^x)) over so many numbers; +inf counts as the greatest finite number. -inf if there is none that is not
+/// log(sum(e^x)), as the greatest number and what the others add: close to a number, their difference is exact.
+template <class A>
+struct LogSum {
+  A greatest, rest;
+  A total() const noexcept { return greatest + rest; }
+};
+/// That over so many numbers; +inf counts as the greatest finite number. -inf if there is none that is not
 /// -inf; NaN if one is.
 template <class T>
-Accumulator<T> log_sum_of_row(const T* x, std::int64_t count) {
+LogSum<Accumulator<T>> log_sum_of_row(const T* x, std::int64_t count) {
   using A = Accumulator<T>;
   constexpr A nothing = -std::numeric_limits<A>::infinity();
   const auto numbers = [=](std::int64_t i) {
@@ -86,10 +92,10 @@ Accumulator<T> log_sum_of_row(const T* x, std::int64_t count) {
     most = choose(exceeds(some, most), some, most);
   }
   const A greatest = greatest_lane(most);
-  if (greatest == nothing) return nothing;
+  if (greatest == nothing) return {nothing, A{}};
   Vector<T> sum(A{});
   for (std::int64_t i = 0; i < count; i += lanes<T>) sum += exponential(numbers(i) - Vector<T>(greatest));
-  return greatest + std::log(sum_of_lanes(sum));
+  return {greatest, std::log(sum_of_lanes(sum))};
 }
 
 }  // namespace lod::inline LOD_INTERFACE::kernel::inline LOD_TARGET::cpu

@@ -1,0 +1,300 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Layers: they take variables, add operators and their parameters, and give variables, whose shapes are known at once.
+
+    words = layer.data("words", [-1, 1], INT64, lod_level=1)
+    hidden, _ = layer.lstm(layer.fc(layer.embedding(words, [vocabulary, 32]), 4 * 64))
+    scores = layer.fc(layer.sequence_pool(hidden, "MAX"), 2, act="softmax")
+
+Parameters are initialized as PaddlePaddle does it, weights by Xavier's uniform numbers and biases by 0, or by the
+`initializer` of a layer. `act` is the type of an activation operator, "relu" say. What does not fit is InvalidProgram.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Sequence
+from typing import Any, Optional, Union
+
+import numpy as np
+
+from . import operator
+from ._core import DataType
+from .framework import Block, Initializer, Variable, constant, random_uniform
+
+# ---- What layers are made of ----
+
+
+def _apply(type: str, inputs: dict[str, Any], outputs: Union[str, Sequence[str]] = "Out", **attrs: Any) -> Any:
+    """The outputs of a new operator, which are new variables: one or a tuple."""
+    several = [v for value in inputs.values() for v in (value if isinstance(value, (list, tuple)) else [value])]
+    block = next(v.block for v in several if v is not None)
+    made = {name: Variable(block=block) for name in ([outputs] if isinstance(outputs, str) else outputs)}
+    block.append_op(type, inputs, made, attrs, infer_shape=True)
+    return made[outputs] if isinstance(outputs, str) else tuple(made.values())
+
+
+def _xavier(fan_in: int, fan_out: int) -> Initializer:
+    limit = math.sqrt(6 / (fan_in + fan_out))
+    return random_uniform(-limit, limit)
+
+
+def _parameter(
+    like: Variable, dims: Sequence[int], initializer: Optional[Initializer], name: Optional[str] = None
+) -> Variable:
+    """A parameter for a layer, of the type of its input."""
+    type = like.data_type()
+    if initializer is None:
+        initializer = _xavier(dims[0], dims[-1])
+    real = type if type in (DataType.FP32, DataType.FP64) else DataType.FP32
+    return Variable(name, dims, real, initializer, block=_root(like))
+
+
+def _root(variable: Variable) -> Block:
+    """Where parameters are, whatever the block that uses them."""
+    return variable.block.program.block()
+
+
+def _activated(x: Variable, act: Optional[str]) -> Variable:
+    return x if act is None else _apply(act, {"X": x})
+
+
+def elementwise(name: str, x: Variable, y: Any, axis: int = -1) -> Variable:
+    """x + y and the like, by the operator `elementwise_<name>`: with a variable, whose dimensions are those of x from
+    `axis` on, by default the last; or, where that is add, sub, mul or div, with a number."""
+    if isinstance(y, Variable):
+        return _apply(f"elementwise_{name}", {"X": x, "Y": y}, axis=axis)
+    if name in ("add", "sub"):
+        return _apply("scale", {"X": x}, scale=1.0, bias=float(y if name == "add" else -y))
+    return _apply("scale", {"X": x}, scale=float(y if name == "mul" else 1 / y), bias=0.0)
+
+
+# ---- Input, and dense layers ----
+
+
+def data(
+    name: str, dims: Sequence[int], type: Any = DataType.FP32, lod_level: int = 0, block: Optional[Block] = None
+) -> Variable:
+    """A variable to feed, with no gradient. dims[0] is the number of rows, most often -1."""
+    return Variable(name, dims, type, trainable=False, lod_level=lod_level, block=block)
+
+
+def flatten_size(x: Variable, num_flatten_dims: int) -> int:
+    """The product of the last dimensions."""
+    return math.prod(x.dims[len(x.dims) - num_flatten_dims :])
+
+
+def fc(
+    input: Union[Variable, Sequence[Variable]],
+    output_size: int,
+    num_flatten_dims: Optional[int] = None,
+    act: Optional[str] = None,
+    bias: bool = True,
+    initializer: Optional[Initializer] = None,
+) -> Variable:
+    """x W + b, where the last `num_flatten_dims` dimensions of x are one row: by default all but the batch's. Of
+    several inputs, each with a W of its own, the sum."""
+    products = []
+    for x in [input] if isinstance(input, Variable) else input:
+        flattened = len(x.dims) - 1 if num_flatten_dims is None else num_flatten_dims
+        size = flatten_size(x, flattened)
+        if not 0 < flattened < len(x.dims) or size < 0:
+            raise ValueError(f"fc: {x!r}, expected known dims of rows, and a batch")
+        w = _parameter(x, [size, output_size], initializer)
+        products.append(_apply("mul", {"X": x, "Y": w}, x_num_col_dims=len(x.dims) - flattened, y_num_col_dims=1))
+    out = products[0] if len(products) == 1 else _apply("sum", {"X": products})
+    if bias:
+        out = elementwise("add", out, _parameter(out, [output_size], constant(0)), axis=len(out.dims) - 1)
+    return _activated(out, act)
+
+
+def embedding(
+    input: Variable,
+    size: Sequence[int],
+    is_sparse: bool = False,
+    padding_idx: int = -1,
+    initializer: Optional[Initializer] = None,
+) -> Variable:
+    """Rows of a table of this size by their ids. `is_sparse`: its gradient has the rows that were used alone."""
+    table = _parameter(input, size, initializer)
+    # Ids of PaddlePaddle 1 have a last dimension of 1.
+    type = "lookup_table" if len(input.dims) > 1 and input.dims[-1] == 1 else "lookup_table_v2"
+    return _apply(type, {"W": table, "Ids": input}, is_sparse=is_sparse, padding_idx=np.int64(padding_idx))
+
+
+def matmul(x: Variable, y: Variable, transpose_x: bool = False, transpose_y: bool = False) -> Variable:
+    """The product of matrices, those in the last two dimensions."""
+    return _apply("matmul_v2", {"X": x, "Y": y}, trans_x=transpose_x, trans_y=transpose_y)
+
+
+def concat(input: Sequence[Variable], axis: int = 0) -> Variable:
+    """One after the other along a dimension."""
+    return _apply("concat", {"X": list(input)}, axis=axis)
+
+
+def dropout(x: Variable, dropout_prob: float, is_test: bool = False) -> Variable:
+    """Each number is 0 with this probability, and the others are scaled up to make up for it."""
+    attrs = {"dropout_prob": float(dropout_prob), "is_test": is_test, "dropout_implementation": "upscale_in_train"}
+    return _apply("dropout", {"X": x}, ("Out", "Mask"), **attrs)[0]
+
+
+def softmax(input: Variable) -> Variable:
+    """exp(x) divided by its sum over each row."""
+    return _apply("softmax", {"X": input}, axis=-1)
+
+
+def mean(x: Variable) -> Variable:
+    """Of all numbers."""
+    return _apply("mean", {"X": x})
+
+
+# ---- Sequences ----
+
+
+def sequence_pool(input: Variable, pool_type: str) -> Variable:
+    """One row for each sequence: SUM, AVERAGE, SQRT, MAX, FIRST or LAST."""
+    return _apply("sequence_pool", {"X": input}, ("Out", "MaxIndex"), pooltype=pool_type.upper())[0]
+
+
+def sequence_first_step(input: Variable) -> Variable:
+    """The first row of each sequence."""
+    return sequence_pool(input, "FIRST")
+
+
+def sequence_last_step(input: Variable) -> Variable:
+    """The last row of each sequence."""
+    return sequence_pool(input, "LAST")
+
+
+def sequence_softmax(input: Variable) -> Variable:
+    """exp(x) divided by its sum over each sequence."""
+    return _apply("sequence_softmax", {"X": input})
+
+
+def sequence_expand(x: Variable, y: Variable, ref_level: int = -1) -> Variable:
+    """Each sequence of x as often as the sequence of y in its place is long."""
+    return _apply("sequence_expand", {"X": x, "Y": y}, ref_level=ref_level)
+
+
+def sequence_reverse(x: Variable) -> Variable:
+    """The rows of each sequence in reverse."""
+    return _apply("sequence_reverse", {"X": x}, "Y")
+
+
+def sequence_conv(
+    input: Variable,
+    num_filters: int,
+    filter_size: int = 3,
+    padding_start: Optional[int] = None,
+    act: Optional[str] = None,
+    bias: bool = True,
+    initializer: Optional[Initializer] = None,
+) -> Variable:
+    """A convolution over `filter_size` rows around each row, by default half of them before it; outside of a sequence
+    there are zeros."""
+    start = -(filter_size // 2) if padding_start is None else padding_start
+    filter = _parameter(input, [filter_size * input.dims[-1], num_filters], initializer)
+    attrs = {"contextLength": filter_size, "contextStart": start, "contextStride": 1}
+    out = _apply("sequence_conv", {"X": input, "Filter": filter}, **attrs)
+    if bias:
+        out = elementwise("add", out, _parameter(out, [num_filters], constant(0)))
+    return _activated(out, act)
+
+
+def _state_size(input: Variable, gates: int, layer: str) -> int:
+    size, rest = divmod(input.dims[-1], gates)
+    if size < 1 or rest:
+        raise ValueError(f"{layer}: {input!r}, expected rows of {gates} numbers for each one of the state")
+    return size
+
+
+def lstm(
+    input: Variable,
+    use_peepholes: bool = True,
+    is_reverse: bool = False,
+    gate_activation: str = "sigmoid",
+    cell_activation: str = "tanh",
+    candidate_activation: str = "tanh",
+    h_0: Optional[Variable] = None,
+    c_0: Optional[Variable] = None,
+    initializer: Optional[Initializer] = None,
+) -> tuple[Variable, Variable]:
+    """The hidden states and the cells of an LSTM over each sequence. The input has been projected to its gates: rows of
+    4 numbers for each of the state."""
+    size = _state_size(input, 4, "lstm")
+    inputs = {
+        "Input": input,
+        "H0": h_0,
+        "C0": c_0,
+        "Weight": _parameter(input, [size, 4 * size], initializer),
+        "Bias": _parameter(input, [1, (7 if use_peepholes else 4) * size], constant(0)),
+    }
+    outputs = ("Hidden", "Cell", "BatchGate", "BatchCellPreAct")
+    attrs = {"use_peepholes": use_peepholes, "is_reverse": is_reverse, "gate_activation": gate_activation,
+             "cell_activation": cell_activation, "candidate_activation": candidate_activation}  # fmt: skip
+    return _apply("lstm", inputs, outputs, **attrs)[:2]
+
+
+def gru(
+    input: Variable,
+    is_reverse: bool = False,
+    gate_activation: str = "sigmoid",
+    candidate_activation: str = "tanh",
+    h_0: Optional[Variable] = None,
+    origin_mode: bool = False,
+    initializer: Optional[Initializer] = None,
+) -> Variable:
+    """The hidden states of gated recurrent units over each sequence. The input has been projected to their gates: rows
+    of 3 numbers for each of the state."""
+    size = _state_size(input, 3, "gru")
+    inputs = {
+        "Input": input,
+        "H0": h_0,
+        "Weight": _parameter(input, [size, 3 * size], initializer),
+        "Bias": _parameter(input, [1, 3 * size], constant(0)),
+    }
+    outputs = ("Hidden", "BatchGate", "BatchResetHiddenPrev", "BatchHidden")
+    attrs = {"is_reverse": is_reverse, "gate_activation": gate_activation, "activation": candidate_activation,
+             "origin_mode": origin_mode}  # fmt: skip
+    return _apply("gru", inputs, outputs, **attrs)[0]
+
+
+# ---- Losses ----
+
+
+def cross_entropy(input: Variable, label: Variable, soft_label: bool = False, ignore_index: int = -100) -> Variable:
+    """-log of the probability of each row's label."""
+    inputs = {"X": input, "Label": label}
+    return _apply("cross_entropy", inputs, "Y", soft_label=soft_label, ignore_index=ignore_index)
+
+
+def softmax_with_cross_entropy(
+    logits: Variable, label: Variable, soft_label: bool = False, ignore_index: int = -100
+) -> Variable:
+    """The same of scores, of which the softmax is taken."""
+    attrs = {"soft_label": soft_label, "ignore_index": ignore_index}
+    return _apply("softmax_with_cross_entropy", {"Logits": logits, "Label": label}, ("Loss", "Softmax"), **attrs)[0]
+
+
+def square_error_cost(input: Variable, label: Variable) -> Variable:
+    """(input - label) squared."""
+    return _apply("square", {"X": elementwise("sub", input, label)})
+
+
+def accuracy(input: Variable, label: Variable, k: int = 1) -> Variable:
+    """How many of the rows have their label among the k greatest scores, as a fraction."""
+    scores, indices = _apply("top_k", {"X": input}, ("Out", "Indices"), k=k)
+    inputs = {"Out": scores, "Indices": indices, "Label": label}
+    return _apply("accuracy", inputs, ("Accuracy", "Correct", "Total"))[0]
+
+
+# ---- Activations, and all other operators of one input ----
+
+
+def __getattr__(name: str) -> Callable[..., Variable]:
+    """`layer.relu(x)`, `layer.leaky_relu(x, alpha=0.1)`: an operator by its type, its shape worked out at once."""
+    append = getattr(operator, name)
+
+    def apply(*arguments: Any, **named: Any) -> Any:
+        return append(*arguments, infer_shape=True, **named)
+
+    return apply

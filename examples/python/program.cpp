@@ -1,0 +1,388 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "program.hpp"
+
+#include "descriptions.hpp"
+#include "operators.hpp"
+#include "tensor.hpp"
+#include "text.hpp"
+#include <lod/io/paddle.hpp>
+#include <lod/proto/program.hpp>
+
+#include <pybind11/stl.h>
+
+#include <algorithm>
+#include <cstddef>
+#include <cstdint>
+#include <iterator>
+#include <map>
+#include <memory>
+#include <optional>
+#include <set>
+#include <stdexcept>
+#include <string>
+#include <utility>
+#include <variant>
+#include <vector>
+
+namespace py = pybind11;
+
+namespace lod_python {
+
+namespace {
+
+/// A tensor that nobody changes, on the memory of a variable, which takes other memory when it is written to.
+Tensor snapshot(const lod::AnyLoDTensor& tensor) {
+  return Tensor(lod::AnyLoDTensor::wrap(tensor.data_type(), tensor.bytes(), tensor.lod(), tensor.row_shape(), tensor,
+                                        tensor.rows()));
+}
+
+/// A program, the values of its persistable variables, and the parts of it that have been run.
+///
+/// Operators that read nothing and write persistable variables are initial ones: each runs once, before the first run
+/// that needs a variable of it that has no value yet, and is left out of runs.
+class Program {
+ public:
+  Program() { program_.blocks.emplace_back(); }
+  explicit Program(const py::bytes& bytes) : program_(lod::decode<lod::ProgramDesc>(std::string(bytes))) {
+    lod::validate(program_);
+  }
+
+  const lod::ProgramDesc& desc() const noexcept { return program_; }
+  const lod::BlockDesc& block(std::int32_t idx) const { return program_.block(idx); }
+
+  // ---- Its description. What is changed has to be prepared anew. ----
+
+  std::int32_t append_block(std::int32_t parent) {
+    static_cast<void>(program_.block(parent));
+    change();
+    const auto idx = static_cast<std::int32_t>(program_.blocks.size());
+    program_.blocks.push_back({.idx = idx, .parent_idx = parent});
+    return idx;
+  }
+  /// Describes variables, those that there are already anew, and adds operators on them; all of it or nothing. Then
+  /// works out the shapes, if that is asked for.
+  void append(std::int32_t idx, const std::vector<lod::VarDesc>& vars, const std::vector<lod::OpDesc>& ops,
+              bool infers_shapes) {
+    lod::ProgramDesc next = program_;
+    lod::BlockDesc& block = next.block(idx);
+    for (const lod::VarDesc& var : vars) {
+      const auto found = std::ranges::find(block.vars, var.name, &lod::VarDesc::name);
+      if (found == block.vars.end()) {
+        block.vars.push_back(var);
+      } else {
+        *found = var;
+      }
+    }
+    block.ops.insert(block.ops.end(), ops.begin(), ops.end());
+    if (infers_shapes) lod_python::infer_shapes(next);
+    change();
+    program_ = std::move(next);
+  }
+  std::optional<lod::VarDesc> find_var(const Text& name, std::int32_t from) const {
+    const lod::VarDesc* const found = program_.find_var(name.bytes, from);
+    return found ? std::optional(*found) : std::nullopt;
+  }
+  void infer_shapes() {
+    change();
+    lod_python::infer_shapes(program_);
+  }
+  std::vector<std::pair<Text, Text>> append_backward(const Text& loss, const std::vector<Text>& parameters,
+                                                     const std::vector<Text>& constants) {
+    change();
+    return to_pairs(lod_python::append_backward(program_, loss.bytes, {to_names(parameters), to_names(constants)}));
+  }
+  /// Adds what fills the states of the optimizer to this program, too.
+  std::vector<std::pair<Text, Text>> minimize(const Text& loss, const lod::Optimizer& optimizer,
+                                              const std::vector<Text>& parameters, const std::vector<Text>& constants,
+                                              const decltype(lod::MinimizeOptions::weight_decay)& weight_decay,
+                                              const decltype(lod::MinimizeOptions::grad_clip)& grad_clip) {
+    change();
+    lod::ProgramDesc startup;
+    const lod::MinimizeOptions options{weight_decay, grad_clip, {to_names(parameters), to_names(constants)}};
+    auto pairs = to_pairs(lod_python::minimize(program_, startup, loss.bytes, optimizer, options));
+    for (lod::BlockDesc& block : startup.blocks) {
+      std::ranges::move(block.ops, std::back_inserter(program_.blocks.front().ops));
+    }
+    return pairs;
+  }
+
+  // ---- Its values. ----
+
+  /// None where there is none, or where it is no tensor.
+  std::optional<Tensor> value(const Text& name) const {
+    check_idle();
+    const lod::Variable* const found = scope_.find(name.bytes);
+    if (!found || found->type() != lod::VarType::LOD_TENSOR || !filled_.contains(name.bytes)) return std::nullopt;
+    return snapshot(found->get<lod::AnyLoDTensor>());
+  }
+  void set_value(const Text& name, const Tensor& value) {
+    check_idle();
+    const lod::VarDesc* const var = program_.find_var(name.bytes);
+    if (!var || !var->persistable) {
+      throw std::invalid_argument("'" + name.bytes + "': expected a variable that is persistable; others are fed");
+    }
+    lod::check(value.tensor(), *var);
+    scope_.var(name.bytes).get<lod::AnyLoDTensor>() = value.tensor();
+    filled_.insert(name.bytes);
+  }
+
+  /// The values of the variables `fetch`; if there are none of these, what the program's own operators fetch. If
+  /// `is_pruned`, only what they need is run, and what is fed beside that is not looked at.
+  std::vector<Tensor> run(const std::map<std::string, Tensor>& given, const std::vector<Text>& fetch, bool is_pruned) {
+    check_idle();
+    const Busy busy(is_busy_);
+    lod::Feed feed;
+    std::vector<lod::AnyLoDTensor> results;
+    const std::vector<std::string> names = to_names(fetch);
+    {
+      const py::gil_scoped_release unlocked;
+      Part& part = prepared(names, is_pruned);
+      for (const auto& [name, value] : given) {
+        if (is_pruned && program_.find_var(name) && !part.program.find_var(name)) continue;
+        feed.emplace(name, value.tensor());
+      }
+      results = part.run(feed);
+      feed.clear();
+    }
+    std::vector<Tensor> tensors;
+    for (const lod::AnyLoDTensor& result : results) tensors.push_back(snapshot(result));
+    return tensors;
+  }
+
+  // ---- Files. ----
+
+  /// The part that computes the targets from what is fed, with its parameters, as PaddlePaddle writes models.
+  void save_model(const std::string& path, const std::vector<Text>& feeds, const std::vector<Text>& targets) {
+    check_idle();
+    lod::paddle::Model model;
+    model.program = lod_python::prune(without_initial(), to_names(targets));
+    fill(model.program);
+    lod::BlockDesc& block = model.program.blocks.front();
+    for (const Text& feed : feeds) static_cast<void>(find(block, feed.bytes));
+    lod::VarDesc feed_list = lod::VarDesc::of_type("feed", lod::VarType::FEED_MINIBATCH);
+    lod::VarDesc fetch_list = lod::VarDesc::of_type("fetch", lod::VarType::FETCH_LIST);
+    for (lod::VarDesc* const var : {&feed_list, &fetch_list}) {
+      var->persistable = true;
+      block.vars.push_back(std::move(*var));
+    }
+    for (std::size_t i = 0; i < feeds.size(); ++i) {
+      block.ops.insert(block.ops.begin() + static_cast<std::ptrdiff_t>(i),
+                       {.inputs = {{"X", {"feed"}}},
+                        .outputs = {{"Out", {feeds[i].bytes}}},
+                        .type = "feed",
+                        .attrs = {lod::make_attr("col", static_cast<std::int32_t>(i))}});
+    }
+    for (std::size_t i = 0; i < targets.size(); ++i) {
+      block.ops.push_back({.inputs = {{"X", {targets[i].bytes}}},
+                           .outputs = {{"Out", {"fetch"}}},
+                           .type = "fetch",
+                           .attrs = {lod::make_attr("col", static_cast<std::int32_t>(i))}});
+    }
+    for (const std::string& name : lod::paddle::parameter_names(model.program)) {
+      model.parameters.emplace(name, scope_.at(name).get<lod::AnyLoDTensor>());
+    }
+    lod::paddle::save_model(path, model);
+  }
+  static std::unique_ptr<Program> load_model(const std::string& path) {
+    lod::paddle::Model model = lod::paddle::load_model(path);
+    lod::validate(model.program);
+    auto made = std::make_unique<Program>();
+    made->program_ = std::move(model.program);
+    for (auto& [name, value] : model.parameters) {
+      made->scope_.var(name).get<lod::AnyLoDTensor>() = std::move(value);
+      made->filled_.insert(name);
+    }
+    return made;
+  }
+
+ private:
+  struct Part {
+    lod::ProgramDesc program;
+    PreparedRun run;
+  };
+  /// Says that a program is run, outside of Python's lock.
+  class Busy {
+   public:
+    explicit Busy(bool& flag) : flag_(flag) { flag_ = true; }
+    Busy(const Busy&) = delete;
+    Busy& operator=(const Busy&) = delete;
+    ~Busy() { flag_ = false; }
+
+   private:
+    bool& flag_;
+  };
+
+  static std::vector<std::pair<Text, Text>> to_pairs(const std::vector<lod::ParameterGradient>& gradients) {
+    std::vector<std::pair<Text, Text>> pairs;
+    for (const auto& [parameter, gradient] : gradients) pairs.emplace_back(Text{parameter}, Text{gradient});
+    return pairs;
+  }
+  static const lod::VarDesc& find(const lod::BlockDesc& block, const std::string& name) {
+    const lod::VarDesc* const found = block.find_var(name);
+    if (!found) throw std::invalid_argument("there is no variable '" + name + "' in what is needed");
+    return *found;
+  }
+
+  void check_idle() const {
+    if (is_busy_) throw std::runtime_error("the program is being run by another thread");
+  }
+  void change() {
+    check_idle();
+    parts_.clear();
+  }
+
+  bool is_initial(const lod::OpDesc& op) const {
+    if (!op.inputs.empty() || op.outputs.empty()) return false;
+    return std::ranges::all_of(op.outputs, [&](const lod::OpDesc::Var& outputs) {
+      return std::ranges::all_of(outputs.arguments, [&](const std::string& name) {
+        const lod::VarDesc* const var = program_.block(0).find_var(name);
+        return var && var->persistable;
+      });
+    });
+  }
+  lod::ProgramDesc without_initial() const {
+    lod::ProgramDesc rest = program_;
+    std::erase_if(rest.blocks.front().ops, [&](const lod::OpDesc& op) { return is_initial(op); });
+    return rest;
+  }
+  /// Runs the initial operators of variables of a part that have no value.
+  void fill(const lod::ProgramDesc& part) {
+    lod::ProgramDesc startup;
+    lod::BlockDesc& block = startup.blocks.emplace_back();
+    std::vector<std::string> names;
+    for (const lod::OpDesc& op : program_.block(0).ops) {
+      if (!is_initial(op)) continue;
+      const std::size_t before = names.size();
+      for (const lod::OpDesc::Var& outputs : op.outputs) {
+        for (const std::string& name : outputs.arguments) {
+          if (part.find_var(name) && !filled_.contains(name)) names.push_back(name);
+        }
+      }
+      if (names.size() > before) block.ops.push_back(op);
+    }
+    if (names.empty()) return;
+    for (const std::string& name : names) {
+      if (!block.find_var(name)) block.vars.push_back(find(program_.block(0), name));
+    }
+    prepare(startup, scope_, {})({});
+    filled_.insert(names.begin(), names.end());
+  }
+
+  Part& prepared(const std::vector<std::string>& fetch, bool is_pruned) {
+    const auto found = parts_.find({is_pruned, fetch});
+    if (found != parts_.end()) return found->second;
+    Part part{without_initial(), {}};
+    if (is_pruned) {
+      // Values that stay are there, whatever trains them.
+      std::vector<std::string> targets, values;
+      for (const std::string& name : fetch) {
+        (find(part.program.block(0), name).persistable ? values : targets).push_back(name);
+      }
+      lod::ProgramDesc pruned;
+      pruned.blocks.emplace_back();
+      if (!targets.empty()) pruned = lod_python::prune(part.program, targets);
+      lod::BlockDesc& block = pruned.blocks.front();
+      for (const std::string& name : values) {
+        if (!block.find_var(name)) block.vars.push_back(find(part.program.block(0), name));
+      }
+      part.program = std::move(pruned);
+    }
+    fill(part.program);
+    part.run = prepare(part.program, scope_, fetch);
+    // What runs read and write has values from now on.
+    for (const lod::VarDesc& var : part.program.block(0).vars) {
+      if (var.persistable) filled_.insert(var.name);
+    }
+    return parts_.emplace(std::pair(is_pruned, fetch), std::move(part)).first->second;
+  }
+
+  lod::ProgramDesc program_;
+  lod::Scope scope_;
+  std::set<std::string> filled_;  // persistable variables that have a value
+  std::map<std::pair<bool, std::vector<std::string>>, Part> parts_;
+  bool is_busy_ = false;
+};
+
+void bind_optimizers(py::module_& module) {
+  using py::arg;
+  constexpr float rate = 0.001f;
+  py::class_<lod::SGD>(module, "SGD", "parameter -= learning_rate * gradient.")
+      .def(py::init([](float learning_rate) { return lod::SGD{learning_rate}; }), arg("learning_rate") = rate);
+  py::class_<lod::Momentum>(module, "Momentum")
+      .def(py::init([](float learning_rate, float momentum, bool use_nesterov) {
+             return lod::Momentum{learning_rate, momentum, use_nesterov};
+           }),
+           arg("learning_rate") = rate, arg("momentum") = 0.9f, arg("use_nesterov") = false);
+  py::class_<lod::Adagrad>(module, "Adagrad")
+      .def(py::init([](float learning_rate, float epsilon, float initial_accumulator_value) {
+             return lod::Adagrad{learning_rate, epsilon, initial_accumulator_value};
+           }),
+           arg("learning_rate") = rate, arg("epsilon") = 1e-6f, arg("initial_accumulator_value") = 0.0f);
+  py::class_<lod::RMSProp>(module, "RMSProp")
+      .def(py::init([](float learning_rate, float rho, float epsilon, float momentum, bool centered) {
+             return lod::RMSProp{learning_rate, rho, epsilon, momentum, centered};
+           }),
+           arg("learning_rate") = rate, arg("rho") = 0.95f, arg("epsilon") = 1e-6f, arg("momentum") = 0.0f,
+           arg("centered") = false);
+  py::class_<lod::Adam>(module, "Adam")
+      .def(py::init([](float learning_rate, float beta1, float beta2, float epsilon, bool lazy_mode) {
+             return lod::Adam{learning_rate, beta1, beta2, epsilon, lazy_mode};
+           }),
+           arg("learning_rate") = rate, arg("beta1") = 0.9f, arg("beta2") = 0.999f, arg("epsilon") = 1e-8f,
+           arg("lazy_mode") = false);
+  py::class_<lod::Ftrl>(module, "Ftrl")
+      .def(py::init([](float learning_rate, float l1, float l2, float lr_power) {
+             return lod::Ftrl{learning_rate, l1, l2, lr_power};
+           }),
+           arg("learning_rate") = rate, arg("l1") = 0.0f, arg("l2") = 0.0f, arg("lr_power") = -0.5f);
+
+  py::class_<lod::L1Decay>(module, "L1Decay", "coeff * sign(parameter) is added to each gradient.")
+      .def(py::init([](float coeff) { return lod::L1Decay{coeff}; }), arg("coeff") = 0.0f);
+  py::class_<lod::L2Decay>(module, "L2Decay", "coeff * parameter is added to each gradient.")
+      .def(py::init([](float coeff) { return lod::L2Decay{coeff}; }), arg("coeff") = 0.0f);
+  py::class_<lod::ClipGradByValue>(module, "ClipGradByValue", "Each number is at least min (-max), at most max.")
+      .def(py::init([](float max, std::optional<float> min) {
+             return lod::ClipGradByValue{max, min};
+           }),
+           arg("max"), arg("min") = py::none());
+  py::class_<lod::ClipGradByNorm>(module, "ClipGradByNorm", "Each gradient is at most this long.")
+      .def(py::init([](float clip_norm) { return lod::ClipGradByNorm{clip_norm}; }), arg("clip_norm"));
+  py::class_<lod::ClipGradByGlobalNorm>(module, "ClipGradByGlobalNorm", "All together are at most this long.")
+      .def(py::init([](float clip_norm) { return lod::ClipGradByGlobalNorm{clip_norm}; }), arg("clip_norm"));
+}
+
+}  // namespace
+
+void bind_program(py::module_& module) {
+  bind_optimizers(module);
+  const std::vector<Text> none;
+  py::class_<Program>(module, "Program")
+      .def(py::init<>())
+      .def(py::init<const py::bytes&>(), py::arg("bytes"))
+      .def("to_proto", [](const Program& self) { return py::bytes(lod::encode(self.desc())); })
+      .def("block_to_proto",
+           [](const Program& self, std::int32_t idx) { return py::bytes(lod::encode(self.block(idx))); })
+      .def_property_readonly("block_count", [](const Program& self) { return self.desc().blocks.size(); })
+      .def("parent_idx", [](const Program& self, std::int32_t idx) { return self.block(idx).parent_idx; })
+      .def("append_block", &Program::append_block)
+      .def("var_names",
+           [](const Program& self, std::int32_t idx) {
+             std::vector<Text> names;
+             for (const lod::VarDesc& var : self.block(idx).vars) names.push_back({var.name});
+             return names;
+           })
+      .def("append", &Program::append)
+      .def("find_var", &Program::find_var)
+      .def("ops", [](const Program& self, std::int32_t idx) { return self.block(idx).ops; })
+      .def("infer_shapes", &Program::infer_shapes)
+      .def("append_backward", &Program::append_backward)
+      .def("minimize", &Program::minimize)
+      .def("value", &Program::value)
+      .def("set_value", &Program::set_value)
+      .def("run", &Program::run)
+      .def("save_model", &Program::save_model)
+      .def_static("load_model", &Program::load_model);
+  module.def("operator_types", [] { return operator_types(); });
+}
+
+}  // namespace lod_python

@@ -1,0 +1,312 @@
+// SPDX-License-Identifier: Apache-2.0
+/// @file
+/// @ingroup losses
+/// The cross entropy of labels, from logits that are read once.
+#pragma once
+
+#include <lod/core/error.hpp>
+#include <lod/core/shape.hpp>
+#include <lod/core/target.hpp>
+#include <lod/ops/checked_ids.hpp>
+#include <lod/ops/declaration.hpp>
+#include <lod/ops/infer.hpp>
+#include <lod/ops/kernel.hpp>
+#include <lod/ops/output.hpp>
+#include <lod/ops/sequence_pool.hpp>
+#include <lod/ops/staging.hpp>
+#include <lod/ops/supports.hpp>
+
+#include <cstddef>
+#include <cstdint>
+#include <initializer_list>
+#include <span>
+#include <string>
+
+namespace lod::inline LOD_INTERFACE::op {
+struct cross_entropy : elements::Floating {};
+struct cross_entropy_grad : elements::Floating {};
+}  // namespace lod::inline LOD_INTERFACE::op
+
+namespace lod::inline LOD_INTERFACE {
+
+/// Over what `cross_entropy` is averaged.
+enum class Reduction {
+  NONE,       ///< nothing: a number for each row
+  ROWS,       ///< the rows that count: one number
+  SEQUENCES,  ///< the means of the sequences of the last level in which a row counts: one number
+};
+
+/// The options of `cross_entropy`.
+struct CrossEntropyOptions {
+  std::int64_t ignore_index = -100;  ///< the label of rows that do not count
+  double label_smoothing = 0;        ///< the share of the target that all classes have in equal parts, in [0, 1]
+  Reduction reduction = Reduction::NONE;
+};
+
+}  // namespace lod::inline LOD_INTERFACE
+
+namespace lod::inline LOD_INTERFACE::kernel {
+/// The labels of rows, of which one stands for rows that do not count, as do negative ones: on a GPU, errors that are
+/// thrown later.
+struct TargetLabels {
+  const std::int64_t* labels;
+  std::int64_t ignored;
+  double smoothing;
+
+  /// Whether a row counts.
+  LOD_TAGGED LOD_HOST_DEVICE bool counts(std::int64_t row) const noexcept {
+    return labels[row] >= 0 && labels[row] != ignored;
+  }
+};
+/// run(executor, labels, count, classes, ignored, checked, fault): as CheckIds, with -1 for the ignored label.
+struct CheckLabels {};
+/// run(executor, logits, rows, classes, targets, losses), losses of type Accumulator<T>
+struct CrossEntropy {};
+/// run(executor, dy, dy_step, weights, logits, rows, classes, targets, dlogits): the number of a row is dy[row *
+/// dy_step], times weights[row], of type Accumulator<T>, unless those are null.
+struct CrossEntropyGrad {};
+/// run(executor, targets, rows, counts): 1 where a row counts, else 0.
+struct CountTargets {};
+/// run(executor, a, b, count, divisor, y): y[i] = a[i] / b[i], divided by *divisor, unless that is null; 0 where b[i]
+/// is 0. Without b, a[i].
+struct Quotients {};
+}  // namespace lod::inline LOD_INTERFACE::kernel
+
+namespace lod::inline LOD_INTERFACE::kernel::inline LOD_TARGET {
+/// One of them.
+template <class A, class Y>
+LOD_HOST_DEVICE Y quotient(const A* a, const A* b, std::int64_t i, const A* divisor) noexcept {
+  if (!b) return static_cast<Y>(a[i]);
+  if (b[i] == A{}) return Y{};
+  return static_cast<Y>(divisor ? a[i] / b[i] / *divisor : a[i] / b[i]);
+}
+}  // namespace lod::inline LOD_INTERFACE::kernel::inline LOD_TARGET
+
+namespace lod::inline LOD_INTERFACE::inline LOD_TARGET {
+
+namespace operation {
+
+/// Throws OutOfRange for options that are none.
+inline void check_cross_entropy_options(const CrossEntropyOptions& options, const char* name) {
+  if (options.reduction < Reduction::NONE || options.reduction > Reduction::SEQUENCES) {
+    throw OutOfRange(detail::text(
+        {name, ": Reduction ", static_cast<int>(options.reduction), ", expected NONE, ROWS or SEQUENCES"}));
+  }
+  if (!(options.label_smoothing >= 0 && options.label_smoothing <= 1)) {
+    throw OutOfRange(
+        detail::text({name, ": label_smoothing ", std::to_string(options.label_smoothing), ", expected 0 to 1"}));
+  }
+}
+/// Labels in [0, classes), or ignored, for kernels: as `CheckedIds`.
+template <class E>
+class CheckedLabels {
+ public:
+  CheckedLabels(const E& executor, std::span<const std::int64_t> labels, std::int64_t classes, std::int64_t ignored,
+                const char* what)
+      : checked_(executor, static_cast<std::int64_t>(labels.size())) {
+    launch(kernel::CheckLabels(), executor, labels.data(), static_cast<std::int64_t>(labels.size()), classes, ignored,
+           checked_.data(), executor.fault(what, classes));
+  }
+  const std::int64_t* data() const noexcept { return checked_.data(); }
+
+ private:
+  kernel::Scratch<E, std::int64_t> checked_;
+};
+template <class E>
+  requires(on_cpu<E>)
+class CheckedLabels<E> {
+ public:
+  CheckedLabels(const E&, std::span<const std::int64_t> labels, std::int64_t classes, std::int64_t ignored,
+                const char* what)
+      : labels_(labels.data()) {
+    for (std::size_t i = 0; i < labels.size(); ++i) {
+      if (labels[i] != ignored && (labels[i] < 0 || labels[i] >= classes)) {
+        throw OutOfRange(detail::text({what, ": label ", labels[i], " at position ", i, ", expected 0 to ", classes - 1,
+                                       " or ", ignored, ", which is ignored"}));
+      }
+    }
+  }
+  const std::int64_t* data() const noexcept { return labels_; }
+
+ private:
+  const std::int64_t* labels_;
+};
+
+/// Throws OutOfRange for options that are none, InvalidLoD where sequences are to be averaged and there are none,
+/// ShapeMismatch unless there are classes and a label for each row.
+template <class Logits, class Labels>
+void check_cross_entropy(const Logits& logits, const Labels& labels, const CrossEntropyOptions& options,
+                         const char* name) {
+  check_cross_entropy_options(options, name);
+  if (options.reduction == Reduction::SEQUENCES) check_has_level(logits, {name, "logits"});
+  if (logits.row_size() == 0) {
+    throw ShapeMismatch(detail::text({name, ": logits: rows without elements, expected one class at least"}));
+  }
+  check_labels(labels, logits, name);
+}
+
+/// What rows weigh in the mean over all of them, or over sequences.
+template <Executor E, class A>
+class RowsThatCount {
+ public:
+  template <class Logits>
+  RowsThatCount(const E& executor, const Logits& logits, const kernel::TargetLabels& targets, Reduction reduction)
+      : executor_(executor),
+        rows_(executor, logits.rows()),
+        sequences_(reduction == Reduction::SEQUENCES ? operation::segments(executor, logits, logits.levels() - 1)
+                                                     : rows_.segments()),
+        all_(executor, sequences_.size),
+        counts_(executor, logits.rows()),
+        of_sequences_(executor, sequences_.size),
+        any_(executor, sequences_.size),
+        total_(executor, 1) {
+    launch(kernel::CountTargets(), executor, targets, logits.rows(), counts_.data());
+    sum(sequences_, counts_.data(), of_sequences_.data());
+    quotients(of_sequences_.data(), of_sequences_.data(), static_cast<const A*>(nullptr), any_.data());
+    sum(all_.segments(), any_.data(), total_.data());
+  }
+
+  /// The mean of numbers of rows, those that do not count being 0; 0 if none counts.
+  template <class T>
+  void mean(const A* numbers, T* y) const {
+    const kernel::Scratch<E, A> sums(executor_, sequences_.size), means(executor_, sequences_.size),
+        sum_of_means(executor_, 1);
+    sum(sequences_, numbers, sums.data());
+    quotients(static_cast<const A*>(sums.data()), of_sequences_.data(), static_cast<const A*>(nullptr), means.data());
+    sum(all_.segments(), means.data(), sum_of_means.data());
+    launch(kernel::Quotients(), executor_, static_cast<const A*>(sum_of_means.data()),
+           static_cast<const A*>(total_.data()), std::int64_t{1}, static_cast<const A*>(nullptr), y);
+  }
+  /// Its gradient by the number of each row that counts.
+  void weights(A* y) const {
+    const kernel::Scratch<E, A> of_sequence(executor_, sequences_.size);
+    quotients(any_.data(), of_sequences_.data(), total_.data(), of_sequence.data());
+    launch(kernel::SequencePoolGrad(), executor_, static_cast<const A*>(of_sequence.data()), sequences_,
+           std::int64_t{1}, PoolType::SUM, y);
+  }
+
+ private:
+  void sum(const kernel::Segments& sequences, const A* x, A* y) const {
+    launch(kernel::SequencePool(), executor_, x, sequences, std::int64_t{1}, PoolType::SUM, A{}, y);
+  }
+  void quotients(const A* a, const A* b, const A* divisor, A* y) const {
+    launch(kernel::Quotients(), executor_, a, b, sequences_.size, divisor, y);
+  }
+
+  const E& executor_;
+  WholeBatch<E> rows_;
+  kernel::Segments sequences_;
+  WholeBatch<E> all_;
+  kernel::Scratch<E, A> counts_;
+  kernel::Scratch<E, A> of_sequences_;  // how many rows of each count
+  kernel::Scratch<E, A> any_;           // 1 where one does
+  kernel::Scratch<E, A> total_;         // the sum of these
+};
+
+template <>
+struct Declared<op::cross_entropy>
+    : Takes<Tensor, TensorOf<std::int64_t>>, With<CrossEntropyOptions>, LaunchesOnIds<kernel::CheckLabels> {
+  static constexpr const char* name = "cross_entropy";
+  using Gradient = op::cross_entropy_grad;
+  template <class T>
+  using Kernels =
+      kernel::Instances<kernel::Instance<kernel::CrossEntropy, T>,
+                        kernel::Instance<kernel::CountTargets, kernel::Accumulator<T>>,
+                        kernel::Instance<kernel::Quotients, kernel::Accumulator<T>, T>,
+                        kernel::Instance<kernel::Quotients, kernel::Accumulator<T>, kernel::Accumulator<T>>>;
+  template <Executor E, class T>
+  static void run(const E& executor, const Input<E, T>& logits, const Input<E, std::int64_t>& labels,
+                  const CrossEntropyOptions& options, const To<E, T>& y) {
+    using A = kernel::Accumulator<T>;
+    check_cross_entropy(logits, labels, options, name);
+    const std::int64_t rows = logits.rows(), classes = logits.row_size();
+    const CheckedLabels<E> checked(executor, labels.values(), classes, options.ignore_index, name);
+    const kernel::TargetLabels targets{checked.data(), options.ignore_index, options.label_smoothing};
+    const std::initializer_list<OtherMemory> others = {{"logits", logits}, {"labels", labels}};
+    const bool is_mean = options.reduction != Reduction::NONE;
+    const auto out = is_mean ? prepare(executor, name, y, PlainRows{1}, Shape(), others)
+                             : prepare(executor, name, y, SameLevels{logits.lod_view()}, Shape(), others);
+    const kernel::Scratch<E, A> losses(executor, rows);
+    launch(kernel::CrossEntropy(), executor, logits.data(), rows, classes, targets, losses.data());
+    const A *const numbers = losses.data(), *const none = nullptr;
+    if (is_mean) {
+      RowsThatCount<E, A>(executor, logits, targets, options.reduction).mean(numbers, out.data());
+    } else {
+      launch(kernel::Quotients(), executor, numbers, none, rows, none, out.data());
+    }
+  }
+};
+
+template <>
+struct Declared<op::cross_entropy_grad>
+    : Takes<Tensor, Tensor, TensorOf<std::int64_t>>, With<CrossEntropyOptions>, Launches<kernel::CrossEntropyGrad> {
+  static constexpr const char* name = "cross_entropy_grad";
+  template <Executor E, class T>
+  static void run(const E& executor, const Input<E, T>& dy, const Input<E, T>& logits,
+                  const Input<E, std::int64_t>& labels, const CrossEntropyOptions& options, const To<E, T>& dlogits) {
+    using A = kernel::Accumulator<T>;
+    check_cross_entropy(logits, labels, options, name);
+    const std::int64_t rows = logits.rows(), classes = logits.row_size();
+    const bool is_mean = options.reduction != Reduction::NONE;
+    check_row_count(dy.rows(), is_mean ? 1 : rows, {name, "dy"});
+    check_row_shape(dy.row_shape(), Shape(), {name, "dy"});
+    const CheckedLabels<E> checked(executor, labels.values(), classes, options.ignore_index, name);
+    const kernel::TargetLabels targets{checked.data(), options.ignore_index, options.label_smoothing};
+    const auto out = prepare(executor, {name, "dlogits"}, dlogits, SameLevels{logits.lod_view()}, logits.row_shape(),
+                             {{"dy", dy}, in_place("logits", logits), {"labels", labels}});
+    const kernel::Scratch<E, A> weights(executor, is_mean ? rows : 0);
+    if (is_mean) RowsThatCount<E, A>(executor, logits, targets, options.reduction).weights(weights.data());
+    launch(kernel::CrossEntropyGrad(), executor, dy.data(), std::int64_t{is_mean ? 0 : 1},
+           static_cast<const A*>(is_mean ? weights.data() : nullptr), logits.data(), rows, classes, targets,
+           out.data());
+  }
+};
+
+}  // namespace operation
+
+/// For each row of logits the cross entropy of its label: the negative logarithm of the probability that softmax gives
+/// that class. A scalar a row, LoD as the logits; or their mean, one scalar: over all rows that count, as PyTorch's
+/// cross_entropy has it, or over sequences of the last level, each of which counts the same, however long it is. Rows
+/// with the label `ignore_index` do not count, and cost 0; where no row counts, the mean is 0. labels has a class for
+/// each row; its levels do not count. With `label_smoothing` s, the target is not the label alone: each of K classes
+/// has s / K, and the label 1 - s more.
+///
+/// Probabilities are not kept: each row of logits is read where it is, twice from a cache. float16 and bfloat16 are
+/// computed as float. Logits of any size neither overflow nor lose digits. -inf forbids a class: it costs infinitely
+/// much as a label; in a row of nothing else the result is NaN. +inf counts as the greatest finite number; NaN
+/// propagates. Sums follow one tree: the bits do not depend on threads. The output must not overlap the arguments.
+/// Throws ShapeMismatch if there is no class and unless there is a label for each row, InvalidLoD for the mean over
+/// sequences of logits without levels, OutOfRange for a smoothing outside [0, 1], a number that is not a Reduction, and
+/// a label that is neither a class nor ignored: for a label on a GPU, whatever waits for the executor next throws that.
+inline constexpr operation::Call<op::cross_entropy> cross_entropy{};
+inline constexpr operation::CallInto<op::cross_entropy> cross_entropy_into{};
+
+/// The gradient of `cross_entropy` with the same options: for each class its probability less its share of the target,
+/// times the number of dy that belongs to the row, or to all of them in a mean. Levels and row shape as the logits; 0
+/// in rows that do not count. The levels of dy do not count. dlogits may be the logits' own tensor, but overlap in no
+/// other way. Throws as `cross_entropy`, and ShapeMismatch unless dy has a scalar for each row, or one for the mean.
+inline constexpr operation::Call<op::cross_entropy_grad> cross_entropy_grad{};
+inline constexpr operation::CallInto<op::cross_entropy_grad> cross_entropy_grad_into{};
+
+/// The result of `cross_entropy`, described: see <lod/infer.hpp>.
+inline LoDTensorDesc infer_cross_entropy(const LoDTensorDesc& logits, const LoDTensorDesc& labels,
+                                         const CrossEntropyOptions& options = {}) {
+  operation::check_cross_entropy_options(options, "cross_entropy");
+  infer::Batch y = infer::batch_for<op::cross_entropy>(logits, "cross_entropy: logits");
+  const infer::Batch targets(labels, "cross_entropy: labels");
+  infer::check_type(targets.type, DataType::INT64, "cross_entropy: labels");
+  infer::check_row_count(targets.rows, y.rows, "cross_entropy: labels");
+  targets.check_scalar_rows("cross_entropy: labels", "the number of a class");
+  if (options.reduction == Reduction::SEQUENCES) y.check_has_level("cross_entropy: logits");
+  if (y.row_size("cross_entropy: logits") == 0) {
+    throw ShapeMismatch("cross_entropy: logits: rows without elements, expected one class at least");
+  }
+  if (options.reduction != Reduction::NONE) {
+    y.levels = 0;
+    y.rows = 1;
+  }
+  y.row_shape.clear();
+  return y;
+}
+
+}  // namespace lod::inline LOD_INTERFACE::inline LOD_TARGET

@@ -1,0 +1,179 @@
+// SPDX-License-Identifier: Apache-2.0
+/// @file
+/// @ingroup descriptions
+/// What each operator of a run takes: time, and the bytes that it works on.
+///
+///     lod::Trace trace;
+///     lod::run(program, scope, {.feed = feed, .trace = &trace});
+///     std::cout << trace.table();
+///     std::ofstream("trace.json") << trace.json();   // for ui.perfetto.dev, or chrome://tracing
+#pragma once
+
+#include <lod/core/target.hpp>
+
+#include <algorithm>
+#include <chrono>
+#include <cstddef>
+#include <cstdint>
+#include <cstdio>
+#include <map>
+#include <mutex>
+#include <string>
+#include <string_view>
+#include <vector>
+
+namespace lod::inline LOD_INTERFACE {
+
+/// An operator in a trace: its type, and its block, number and variables, as errors name them.
+struct TracedOperator {
+  std::string type;
+  std::string place;
+};
+
+/// One run of one operator. For the executor of a GPU, times are those of the CPU, which enqueues work.
+struct TraceEvent {
+  std::size_t op = 0;                      ///< its number among Trace::operators()
+  std::chrono::nanoseconds start = {};     ///< since the trace began
+  std::chrono::nanoseconds duration = {};  ///< with the operators of blocks that it owns
+  std::int64_t bytes = 0;                  ///< of all tensors that it has read and written, each once
+  std::int32_t lane = 0;                   ///< 1 for what runs beside an operator of lane 0
+};
+
+/// The record of one run or several, one after the other. It grows by an event of 40 bytes for each operator that runs;
+/// that of an operator that fails is missing. Neither copied nor moved; runs may not share it at the same time.
+class Trace {
+ public:
+  using Clock = std::chrono::steady_clock;
+
+  /// Begins now.
+  LOD_TAGGED Trace() : began_(Clock::now()) {}
+  Trace(const Trace&) = delete;
+  Trace& operator=(const Trace&) = delete;
+  LOD_TAGGED ~Trace() = default;
+
+  /// The operators that have run, in the order of their first run.
+  LOD_TAGGED const std::vector<TracedOperator>& operators() const noexcept { return operators_; }
+  /// Their runs, in the order of their ends.
+  LOD_TAGGED const std::vector<TraceEvent>& events() const noexcept { return events_; }
+
+  /// A line for each operator, those first that took the longest, without the operators of blocks that they own; for
+  /// people to read. The last line is of all of them.
+  LOD_TAGGED std::string table() const;
+  /// The runs as JSON, in the format of trace events that Perfetto and chrome://tracing read. Bytes of names that are
+  /// not ASCII are written as the letters of these numbers.
+  LOD_TAGGED std::string json() const;
+
+  /// Called by what runs programs, from any thread.
+  LOD_TAGGED void add(const std::string& type, const std::string& place, Clock::time_point start, Clock::time_point end,
+                      std::int64_t bytes, std::int32_t lane) {
+    const std::lock_guard lock(mutex_);
+    const auto [found, is_new] = by_place_.try_emplace(place, operators_.size());
+    if (is_new) operators_.push_back({type, place});
+    events_.push_back({found->second, start - began_, end - start, bytes, lane});
+  }
+
+ private:
+  Clock::time_point began_;
+  std::mutex mutex_;
+  std::map<std::string, std::size_t> by_place_;
+  std::vector<TracedOperator> operators_;
+  std::vector<TraceEvent> events_;
+};
+
+namespace detail::inline LOD_TARGET {
+
+/// What the runs of one operator take together.
+struct TraceSum {
+  std::size_t op = 0;
+  std::int64_t runs = 0;
+  std::int64_t bytes = 0;
+  std::chrono::nanoseconds time = {};
+};
+
+/// For each operator, without what runs inside of it.
+inline std::vector<TraceSum> sums_of(const Trace& trace) {
+  std::vector<TraceSum> sums(trace.operators().size());
+  std::vector<const TraceEvent*> events;
+  for (const TraceEvent& event : trace.events()) events.push_back(&event);
+  // What runs inside of an event begins after it, or at the same time and ends before it.
+  std::ranges::stable_sort(events, [](const TraceEvent* a, const TraceEvent* b) {
+    if (a->lane != b->lane) return a->lane < b->lane;
+    return a->start != b->start ? a->start < b->start : a->duration > b->duration;
+  });
+  std::vector<const TraceEvent*> around;
+  for (const TraceEvent* const event : events) {
+    TraceSum& sum = sums[event->op];
+    sum.op = event->op;
+    ++sum.runs;
+    sum.bytes += event->bytes;
+    sum.time += event->duration;
+    while (!around.empty() && (around.back()->lane != event->lane ||
+                               around.back()->start + around.back()->duration < event->start + event->duration)) {
+      around.pop_back();
+    }
+    if (!around.empty()) sums[around.back()->op].time -= event->duration;
+    around.push_back(event);
+  }
+  return sums;
+}
+
+/// printf of a few numbers.
+template <class... Numbers>
+std::string line(const char* format, Numbers... numbers) {
+  char text[200];
+  const int size = std::snprintf(text, sizeof text, format, numbers...);
+  return std::string(text, size < 0 ? 0 : std::min(static_cast<std::size_t>(size), sizeof text - 1));
+}
+
+inline std::string quoted(std::string_view words) {
+  std::string text = "\"";
+  for (const char letter : words) {
+    const auto number = static_cast<unsigned char>(letter);
+    if (number < 0x20 || number >= 0x7F) {
+      text += line("\\u%04x", static_cast<unsigned>(number));
+    } else {
+      if (letter == '"' || letter == '\\') text += '\\';
+      text += letter;
+    }
+  }
+  return text += '"';
+}
+
+}  // namespace detail::inline LOD_TARGET
+
+LOD_TAGGED inline std::string Trace::table() const {
+  std::vector<detail::TraceSum> sums = detail::sums_of(*this);
+  std::ranges::stable_sort(sums, [](const auto& a, const auto& b) { return a.time > b.time; });
+  detail::TraceSum all;
+  for (const detail::TraceSum& sum : sums) {
+    all.runs += sum.runs;
+    all.bytes += sum.bytes;
+    all.time += sum.time;
+  }
+  const auto numbers = [&](const detail::TraceSum& sum) {
+    const double time = static_cast<double>(sum.time.count()), whole = static_cast<double>(all.time.count());
+    return detail::line("%12.3f %6.1f%% %8lld %14lld  ", time / 1e6, whole > 0 ? 100 * time / whole : 0,
+                        static_cast<long long>(sum.runs), static_cast<long long>(sum.bytes));
+  };
+  std::string text = "        ms    share     runs          bytes  operator\n";
+  for (const detail::TraceSum& sum : sums) text += numbers(sum) + operators_[sum.op].place + "\n";
+  return text += numbers(all) + "all\n";
+}
+
+LOD_TAGGED inline std::string Trace::json() const {
+  std::string text = "{\"displayTimeUnit\":\"ns\",\"traceEvents\":[";
+  const char* before = "\n";
+  for (const TraceEvent& event : events_) {
+    const TracedOperator& op = operators_[event.op];
+    text += before;
+    text += "{\"ph\":\"X\",\"pid\":1," + detail::line("\"tid\":%d,\"ts\":%.3f,\"dur\":%.3f,", event.lane + 1,
+                                                      static_cast<double>(event.start.count()) / 1e3,
+                                                      static_cast<double>(event.duration.count()) / 1e3);
+    text += "\"name\":" + detail::quoted(op.type) + ",\"args\":{\"operator\":" + detail::quoted(op.place) +
+            detail::line(",\"bytes\":%lld}}", static_cast<long long>(event.bytes));
+    before = ",\n";
+  }
+  return text += "]}\n";
+}
+
+}  // namespace lod::inline LOD_INTERFACE
