@@ -19,13 +19,13 @@
 #include <lod/core/error.hpp>
 #include <lod/core/executor.hpp>
 #include <lod/core/lod_index.hpp>
-#include <lod/core/lod_tensor.hpp>
 #include <lod/core/lod_view.hpp>
 #include <lod/core/shape.hpp>
 #include <lod/core/target.hpp>
 #include <lod/program/data_flow.hpp>
 #include <lod/program/gradient.hpp>
 #include <lod/program/infer_shape_context.hpp>
+#include <lod/program/operator_output.hpp>
 #include <lod/program/program.hpp>
 #include <lod/program/variable.hpp>
 
@@ -33,7 +33,6 @@
 #include <concepts>
 #include <cstddef>
 #include <cstdint>
-#include <exception>
 #include <functional>
 #include <initializer_list>
 #include <map>
@@ -171,76 +170,6 @@ class OperatorArguments {
 
   const OpDesc* op_;
   BlockToRun* block_;
-};
-
-/// A tensor that an operator writes: that of a variable, with the memory of the run before. It goes to the variable
-/// when this object is destroyed.
-template <class T>
-class OutputTensor {
- public:
-  /// Memory that the tensor needs comes from `resource`. If the variable is being read, the tensor has that of `spare`
-  /// instead, which gets the variable's in the end; otherwise that is null.
-  LOD_TAGGED OutputTensor(Variable& variable, std::pmr::memory_resource* resource, AnyLoDTensor* spare)
-      : variable_(variable.get<AnyLoDTensor>()),
-        spare_(spare),
-        tensor_(resource),
-        is_taken_(kept().template holds<T>() && !kept().read_only() && !kept().shares_memory()),
-        exceptions_(std::uncaught_exceptions()) {
-    if (is_taken_) tensor_ = std::move(kept()).template take<T>();
-  }
-  OutputTensor(const OutputTensor&) = delete;
-  OutputTensor& operator=(const OutputTensor&) = delete;
-  /// If an exception ends the operator, the variable gets back what it had.
-  LOD_TAGGED ~OutputTensor() {
-    const bool has_failed = std::uncaught_exceptions() != exceptions_;
-    if (spare_ && !has_failed) *spare_ = std::move(variable_);
-    if (spare_ ? !has_failed : is_taken_ || !has_failed) variable_ = AnyLoDTensor(std::move(tensor_));
-  }
-
-  /// @{
-  /// The tensor.
-  LOD_TAGGED LoDTensor<T>& operator*() noexcept { return tensor_; }
-  LOD_TAGGED LoDTensor<T>* operator->() noexcept { return &tensor_; }
-  /// @}
-
- private:
-  LOD_TAGGED AnyLoDTensor& kept() noexcept { return spare_ ? *spare_ : variable_; }
-
-  AnyLoDTensor& variable_;
-  AnyLoDTensor* spare_;
-  LoDTensor<T> tensor_;
-  bool is_taken_;
-  int exceptions_;
-};
-
-/// The same for operators that move elements, whatever their type: the bytes of an output of known structure.
-class OutputBytes {
- public:
-  /// `next`, which goes to the variable in the end: it may be the variable's own tensor. What the variable had goes to
-  /// `spare`, unless that is null.
-  LOD_TAGGED OutputBytes(AnyLoDTensor& variable, AnyLoDTensor next, AnyLoDTensor* spare) noexcept
-      : variable_(variable), spare_(spare), next_(std::move(next)), exceptions_(std::uncaught_exceptions()) {}
-  OutputBytes(const OutputBytes&) = delete;
-  OutputBytes& operator=(const OutputBytes&) = delete;
-  LOD_TAGGED ~OutputBytes() {
-    if (std::uncaught_exceptions() != exceptions_) return;
-    if (spare_) *spare_ = std::move(variable_);
-    variable_ = std::move(next_);
-  }
-  /// The first of them.
-  LOD_TAGGED std::byte* data() { return next_.mutable_bytes().data(); }
-  /// The first element, of the type that the output was made with.
-  template <class T>
-  LOD_TAGGED T* elements() {
-    LOD_ASSERT(next_.holds<T>());
-    return reinterpret_cast<T*>(data());
-  }
-
- private:
-  AnyLoDTensor& variable_;
-  AnyLoDTensor* spare_;
-  AnyLoDTensor next_;
-  int exceptions_;
 };
 
 /// One run of an operator: its executor and its variables, in which it finds the slots that its arguments gave it.
