@@ -184,8 +184,7 @@ class OutputTensor {
       : variable_(variable.get<AnyLoDTensor>()),
         spare_(spare),
         tensor_(resource),
-        is_taken_(has_been_written(kept()) && kept().template holds<T>() && !kept().read_only() &&
-                  !kept().shares_memory()),
+        is_taken_(kept().template holds<T>() && !kept().read_only() && !kept().shares_memory()),
         exceptions_(std::uncaught_exceptions()) {
     if (is_taken_) tensor_ = std::move(kept()).template take<T>();
   }
@@ -206,8 +205,6 @@ class OutputTensor {
 
  private:
   LOD_TAGGED AnyLoDTensor& kept() noexcept { return spare_ ? *spare_ : variable_; }
-  /// Otherwise it has no memory, and would take it from elsewhere.
-  LOD_TAGGED static bool has_been_written(const AnyLoDTensor& x) noexcept { return x.rows() > 0 || x.levels() > 0; }
 
   AnyLoDTensor& variable_;
   AnyLoDTensor* spare_;
