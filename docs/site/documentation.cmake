@@ -17,6 +17,7 @@ set(DOXYGEN_VERBATIM_VARS DOXYGEN_FILTER_PATTERNS)
 # What is public, and nothing else.
 set(DOXYGEN_EXCLUDE_SYMBOLS lod::detail "lod::detail::*" lod::operation "lod::operation::*" lod::kernel "lod::kernel::*"
   lod::operators_of_programs "lod::operators_of_programs::*" lod::Interpreter
+  lod::PreparedBlock lod::RunningProgram
   lod::infer "lod::infer::*" "lod::proto::detail*" "lod::proto::Schema*" "lod::proto::EnumSchema*"
   "lod::paddle::detail*" "std::*")
 set(DOXYGEN_HIDE_FRIEND_COMPOUNDS YES)

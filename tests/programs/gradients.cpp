@@ -309,6 +309,25 @@ TEST_CASE_FIXTURE(Gradients, "pool2d: gradients by images") {
   }
 }
 
+TEST_CASE_FIXTURE(Gradients, "nce: gradients by rows, weights and bias") {
+  Sample sample = {"nce",
+                   {{"Input", {dense({3, 2})}},
+                    {"Label", {plain<std::int64_t>({3, 2}, {0, 4, 2, 2, 1, 4})}},
+                    {"Weight", {dense({5, 2})}},
+                    {"Bias", {dense({5, 1})}}},
+                   {"Cost", "SampleLogits", "SampleLabels"},
+                   {attr("num_total_classes", 5), attr("num_neg_samples", 4), attr("seed", 3)}};
+  check(sample);
+  sample.inputs[0].second[0] = dense({0, 2});
+  sample.inputs[1].second[0] = plain<std::int64_t>({0, 2}, {});
+  check(sample);
+  sample.inputs[0].second[0] = dense({2, 2});
+  sample.inputs[1].second[0] = plain<std::int64_t>({2}, {0, 3});
+  sample.inputs.pop_back();
+  sample.attrs.push_back(attr("sampler", 1));
+  check(sample);
+}
+
 TEST_CASE_FIXTURE(Gradients, "lookup_table, lookup_table_v2: gradients by the table") {
   const auto ids = ragged<std::int64_t>({2, 0, 3}, {1}, {3, 0, 1, 3, 2});
   for (const char* type : {"lookup_table", "lookup_table_v2"}) {

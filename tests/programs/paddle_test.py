@@ -656,5 +656,13 @@ for layout, shape in image_layouts:
             case(f"pool2d {layout} {pool} {number}", "pool2d", {"X": floats(*shape)}, ["Out"], attrs)
             gradient(f"pool2d {layout} {pool} {number}", "pool2d", {"X": floats(*shape)}, ["Out"], ["X"], attrs)
 
+for sampled in {"custom_neg_classes": [0, 5, 3]}, {"custom_neg_classes": [2, 2, 6], "sampler": 1}:
+    noise = {"Input": floats(4, 3), "Label": np.array([[0, 6], [1, 2], [5, 5], [3, 0]], "int64"),
+             "Weight": floats(7, 3), "Bias": floats(7, 1), "SampleWeight": np.abs(floats(4))}
+    attrs = {"num_total_classes": 7, "num_neg_samples": 3, **sampled}
+    case(f"nce {sampled}", "nce", noise, ["Cost", "SampleLogits", "SampleLabels"], attrs)
+    gradient(f"nce {sampled}", "nce", noise, ["Cost"], ["Input", "Weight", "Bias"], attrs,
+             ["SampleLogits", "SampleLabels"])
+
 if __name__ == "__main__":
     sys.exit(main(sys.argv[1], sys.argv[2:]))

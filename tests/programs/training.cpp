@@ -11,6 +11,7 @@
 #include <cstdint>
 #include <iterator>
 #include <random>
+#include <sstream>
 #include <string>
 #include <utility>
 #include <vector>
@@ -129,21 +130,17 @@ void check_gradient(const DenseSample& sample) {
 }  // namespace
 
 TEST_CASE("activations: gradients are those of differences") {
-  for (const char* const type :
-       {"abs",        "brelu",      "ceil",       "cos",         "elu",          "erf",
-        "exp",        "floor",      "gelu",       "hard_shrink", "hard_sigmoid", "hard_swish",
-        "leaky_relu", "logsigmoid", "reciprocal", "relu",        "relu6",        "round",
-        "sigmoid",    "silu",       "sin",        "softplus",    "softshrink",   "softsign",
-        "square",     "stanh",      "swish",      "tanh",        "tanh_shrink",  "thresholded_relu"}) {
-    check_gradient({type, {{"X", {Shape{3, 4}}}}});
-  }
+  std::istringstream types(
+      "abs brelu ceil cos elu erf exp floor gelu hard_shrink hard_sigmoid hard_swish leaky_relu logsigmoid reciprocal "
+      "relu relu6 round sigmoid silu sin softplus softshrink softsign square stanh swish tanh tanh_shrink "
+      "thresholded_relu");
+  for (std::string type; types >> type;) check_gradient({type, {{"X", {Shape{3, 4}}}}});
   for (const char* const type : {"log", "pow", "rsqrt", "sqrt"}) {
     check_gradient({type, {{"X", {Shape{3, 4}}}}, "Out", {attr("factor", 1.5f)}, {}, {}, true});
   }
   const Inputs x = {{"X", {Shape{3, 4}}}};
   check_gradient({"gelu", x, "Out", {attr("approximate", true)}});
   check_gradient({"clip", x, "Out", {attr("min", -0.5f), attr("max", 1.0f)}});
-  check_gradient({"hard_swish", x, "Out", {attr("offset", 1.0f), attr("threshold", 2.0f)}});
   check_gradient({"swish", x, "Out", {attr("beta", 0.7f)}});
 }
 
@@ -185,18 +182,15 @@ TEST_CASE("operators on dense tensors: gradients are those of differences") {
     check_gradient({type, x, "Out", {attr("reduce_all", true)}});
   }
   for (const int axis : {-1, 0, 1}) {
-    check_gradient({"softmax", x, "Out", {attr("axis", axis)}});
-    check_gradient({"log_softmax", x, "Out", {attr("axis", axis)}});
+    for (const char* const type : {"softmax", "log_softmax"}) check_gradient({type, x, "Out", {attr("axis", axis)}});
     check_gradient({"concat", {{"X", {Shape{2, 3}, Shape{2, 3}}}}, "Out", {attr("axis", axis)}});
     check_gradient({"stack", {{"X", {Shape{2, 3}, Shape{2, 3}}}}, "Y", {attr("axis", axis)}});
   }
   check_gradient({"top_k", {{"X", {Shape{2, 5}}}}, "Out", {attr("k", 3)}, {"Indices"}});
   check_gradient({"split", x, "Out", {attr("axis", 1), attr("num", 1)}});
-  check_gradient({"reshape", x, "Out", {attr("shape", std::vector<int>{6, -1})}});
   check_gradient({"reshape2", x, "Out", {attr("shape", std::vector<int>{6, -1})}, {"XShape"}});
   check_gradient({"squeeze2", {{"X", {Shape{2, 1, 3}}}}, "Out", {attr("axes", std::vector<int>{1})}, {"XShape"}});
-  check_gradient({"unsqueeze2", x, "Out", {attr("axes", std::vector<int>{0})}, {"XShape"}});
-  check_gradient({"flatten2", x, "Out", {attr("axis", 2)}, {"XShape"}});
+  check_gradient({"reshape", x, "Out", {attr("shape", std::vector<int>{6, -1})}});
   check_gradient({"transpose", x, "Out", {attr("axis", std::vector<int>{2, 0, 1})}});
   check_gradient({"transpose2", x, "Out", {attr("axis", std::vector<int>{1, -1, 0})}, {"XShape"}});
   check_gradient({"slice",
@@ -253,10 +247,10 @@ TEST_CASE("losses: gradients are those of differences") {
 
 namespace {
 
-/// Says of which type the loss is.
-void describe_loss(lod::ProgramDesc& program) {
+/// Says what a variable is.
+void describe(lod::ProgramDesc& program, const char* name, lod::DataType type, const std::vector<std::int64_t>& dims) {
   for (lod::VarDesc& var : program.blocks[0].vars) {
-    if (var.name == "loss") var = lod::VarDesc::lod_tensor("loss", {lod::DataType::FP64, {1}});
+    if (var.name == name) var.type = lod::VarDesc::lod_tensor({}, {type, dims}).type;
   }
 }
 
@@ -271,7 +265,7 @@ lod::ProgramDesc small_network() {
       {"w", "w2"});
   for (const std::size_t i : {0U, 1U}) program.blocks[0].vars[i].is_parameter = true;
   program.blocks[0].vars[1].stop_gradient = true;
-  describe_loss(program);
+  describe(program, "loss", lod::DataType::FP64, {1});
   return program;
 }
 
@@ -290,8 +284,7 @@ TEST_CASE("append_backward: several uses are summed, constants have no gradient"
     return std::vector<std::string>(found.begin(), found.end());
   };
   CHECK(names(8, "Y@GRAD") == std::vector<std::string>{"h@GRAD@RENAME@block0@0"});
-  CHECK(names(10, "Y@GRAD").empty());
-  CHECK(block.ops[14].input("X").size() == 2);
+  CHECK((names(10, "Y@GRAD").empty() && block.ops[14].input("X").size() == 2));
   CHECK(names(14, "Out") == std::vector<std::string>{"w@GRAD"});
   CHECK(block.ops[5].attr<std::int32_t>("op_role") == lod::OpRole::LOSS);
   CHECK(block.ops[14].attr<std::int32_t>("op_role") == lod::OpRole::BACKWARD);
@@ -335,7 +328,7 @@ TEST_CASE("append_backward: gradients of outputs that nothing uses are zeros") {
       program_of({op("split", {{"X", {"w"}}}, {{"Out", {"a", "b"}}}, {attr("axis", 1), attr("num", 2)}),
                   op("mean", {{"X", {"b"}}}, {{"Out", {"loss"}}})},
                  {"w"});
-  describe_loss(program);
+  describe(program, "loss", lod::DataType::FP64, {1});
   lod::append_backward(program, "loss", {.parameters = {"w"}});
   lod::Scope scope;
   scope.var("w").get<AnyLoDTensor>() = plain<double>({1, 4}, {1, 2, 3, 4});
@@ -358,14 +351,11 @@ lod::ProgramDesc regression(bool sparse) {
     ops.insert(ops.begin(), std::begin(rows), std::end(rows));
   }
   lod::ProgramDesc program = program_of(ops, {"b", "table", "w"});
-  for (lod::VarDesc& var : program.blocks[0].vars) {
-    const bool is_parameter = var.persistable;
-    if (var.name == "w") var = lod::VarDesc::lod_tensor("w", {lod::DataType::FP32, {3, 2}});
-    if (var.name == "b") var = lod::VarDesc::lod_tensor("b", {lod::DataType::FP32, {2}});
-    if (var.name == "table") var = lod::VarDesc::lod_tensor("table", {lod::DataType::FP32, {6, 3}});
-    if (var.name == "loss") var = lod::VarDesc::lod_tensor("loss", {lod::DataType::FP32, {1}});
-    if (is_parameter) var.persistable = var.is_parameter = true;
-  }
+  for (lod::VarDesc& var : program.blocks[0].vars) var.is_parameter = var.persistable.value();
+  describe(program, "w", lod::DataType::FP32, {3, 2});
+  describe(program, "b", lod::DataType::FP32, {2});
+  describe(program, "table", lod::DataType::FP32, {6, 3});
+  describe(program, "loss", lod::DataType::FP32, {1});
   return program;
 }
 

@@ -124,7 +124,6 @@ void check_numbers(const View& x, std::int64_t rows, const Subject& what) {
 
 }  // namespace operation
 
-/// @{
 /// One step of a beam search. `scores` has a row for each sentence so far, with the scores of the candidates that may
 /// go on with it, under a level of sources; `pre_ids` and `pre_scores` are the last id and the score of each sentence.
 /// Of all candidates of a source the `beam_size` with the greatest scores are kept. A sentence that has ended has one
@@ -209,6 +208,7 @@ void beam_search_into(const E& executor, const LoDTensorView<const std::int64_t,
     out_parents.data()[i] = static_cast<std::int32_t>(kept[i].sentence);
   }
 }
+/// The same, returned, by the default executor.
 template <class T>
 [[nodiscard]] Beams<T> beam_search(const LoDTensor<std::int64_t>& pre_ids, const LoDTensor<T>& pre_scores,
                                    const LoDTensor<T>& scores, const BeamSearchOptions& options = {}) {
@@ -217,9 +217,7 @@ template <class T>
                                    y.ids, y.scores, y.parents);
   return y;
 }
-/// @}
 
-/// @{
 /// The sentences that a beam search has found, from the results of all its steps, first to last: of each source the
 /// candidates of its last step that has some, and for each of them the ids that led there. Ends that were repeated
 /// because others had not ended yet count once. Sentences of a source are in the order of their scores, best first;
@@ -319,18 +317,20 @@ void beam_search_decode_into(const E& executor, std::span<const LoDTensorView<co
     });
   }
 }
+/// The same, returned, by the default executor.
 template <class T>
 [[nodiscard]] Sentences<T> beam_search_decode(const std::vector<LoDTensor<std::int64_t>>& ids,
                                               const std::vector<LoDTensor<T>>& scores,
                                               const BeamSearchDecodeOptions& options = {}) {
   std::vector<LoDTensorView<const std::int64_t, Cpu>> id_views;
   std::vector<LoDTensorView<const T, Cpu>> score_views;
+  id_views.reserve(ids.size());
+  score_views.reserve(scores.size());
   for (const auto& one : ids) id_views.push_back(one.view());
   for (const auto& one : scores) score_views.push_back(one.view());
   Sentences<T> y;
   beam_search_decode_into<CpuExecutor, T>(default_executor<Cpu>(), id_views, score_views, options, y.ids, y.scores);
   return y;
 }
-/// @}
 
 }  // namespace lod::inline LOD_INTERFACE::inline LOD_TARGET

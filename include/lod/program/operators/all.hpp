@@ -22,6 +22,7 @@
 #include <lod/program/operators/lstm.hpp>
 #include <lod/program/operators/movement.hpp>
 #include <lod/program/operators/movement_gradients.hpp>
+#include <lod/program/operators/nce.hpp>
 #include <lod/program/operators/norms.hpp>
 #include <lod/program/operators/optimizers.hpp>
 #include <lod/program/operators/pooling.hpp>
@@ -33,6 +34,7 @@
 #include <lod/program/operators/sequence.hpp>
 #include <lod/program/operators/sequence_gradients.hpp>
 #include <lod/program/operators/similarity.hpp>
+#include <lod/program/operators/static_rnn.hpp>
 #include <lod/program/operators/tensor_array.hpp>
 #include <lod/program/operators/unary.hpp>
 
@@ -210,6 +212,10 @@ std::span<const detail::BuiltInOperator<E>> all() {
       {"momentum", optimizer<StepOfMomentum, E>},
       {"mul", mul<E>, gradient<"X, Y, Out@GRAD -> X@GRAD, Y@GRAD">},
       {"mul_grad", mul_grad<E>},
+      {"nce", nce<E>,
+       gradient<"Input, Label, Weight, Bias, SampleWeight, CustomDistProbs, CustomDistAlias, CustomDistAliasProbs, "
+                "SampleLogits, SampleLabels, Cost@GRAD -> Input@GRAD, Weight@GRAD, Bias@GRAD">},
+      {"nce_grad", nce_grad<E>},
       {"not_equal", comparison<NotEqual, E>},
       {"one_hot", one_hot<E, true>},
       {"one_hot_v2", one_hot<E, false>},
@@ -221,6 +227,7 @@ std::span<const detail::BuiltInOperator<E>> all() {
       {"read_from_array", read_from_array<E>, gradient<"write_to_array: I, X=Out@GRAD -> Out=X@GRAD">},
       {"reciprocal", activation<Reciprocal, E>, gradient<"Out, Out@GRAD -> X@GRAD">},
       {"reciprocal_grad", activation_grad<SlopeOfReciprocal, E>},
+      {"recurrent", static_rnn<E>},
       {"reduce_all", reduction<FindingAll, E>},
       {"reduce_any", reduction<FindingAny, E>},
       {"reduce_max", reduction<FindingGreatest, E>, gradient<"X, Out, Out@GRAD -> X@GRAD">},

@@ -112,8 +112,7 @@ class Convolution {
     if (!has_dims || channels % parts != 0 || channels / parts != filters[1] || filters[0] % parts != 0) {
       throw ShapeMismatch(
           detail::text({"images of shape ", to_string(images), ", filters of shape ", to_string(filters), ", ", parts,
-                        " groups: expected 4 dimensions, and that each group has as many channels as "
-                        "a filter, and its share of the filters"}));
+                        " groups: expected 4 dimensions, and as many channels and filters a group as those have"}));
     }
     const std::int64_t height = options.along(0, images[options.dim(0)], filters[2]).count,
                        width = options.along(1, images[options.dim(1)], filters[3]).count;
@@ -219,10 +218,9 @@ RunOperator<E> conv2d_grad(const OperatorArguments& op) {
       // Added up, since filters are of all windows, and windows overlap.
       const auto write = [&](const Slot& slot, const AnyLoDTensor& like, const auto& add) {
         if (!slot) return;
-        auto out = call.output_bytes(slot, like.data_type(), like.lod(), like.row_shape(), like.rows());
-        T* const to = out.template elements<T>();
-        std::fill_n(to, like.rows() * like.row_size(), T{0});
-        of.for_each_tile([&](const ConvolutionTile& tile) { add(tile, given + of.first_result(tile), to); });
+        write_added<T>(call, slot, like, [&](T* to) {
+          of.for_each_tile([&](const ConvolutionTile& tile) { add(tile, given + of.first_result(tile), to); });
+        });
       };
       write(dfilter, weights, [&](const ConvolutionTile& tile, const T* results, T* to) {
         of.write_columns(tile, images + of.first_pixel(tile), columns.data());

@@ -93,7 +93,7 @@ inline constexpr InferenceFamily inference_families[] = {
      "abs assign brelu ceil clip clip_by_norm cos elu erf exp fill_zeros_like floor gelu hard_shrink hard_sigmoid "
      "hard_swish increment leaky_relu log log_softmax logsigmoid merge_selected_rows pow reciprocal relu relu6 "
      "reorder_lod_tensor_by_rank rnn_memory_helper round rsqrt scale sigmoid sigmoid_cross_entropy_with_logits sign "
-     "silu sin softmax softplus softshrink softsign sqrt square square_error_cost stanh swish tanh tanh_shrink "
+     "silu sin softmax softplus softshrink softsign sqrt square stanh swish tanh tanh_shrink "
      "thresholded_relu"},
     {infer_x_to_y, "sequence_reverse"},
     {infer_in_to_out, "print"},
@@ -196,7 +196,7 @@ inline InferShape inference_in_table(std::string_view type) {
   const auto is_blank = [](std::string_view types, std::size_t at) { return at >= types.size() || types[at] == ' '; };
   for (const InferenceFamily& family : inference_families) {
     const std::string_view types = family.types;
-    for (std::size_t at = types.find(type); at != types.npos; at = types.find(type, at + 1)) {
+    for (std::size_t at = types.find(type); at != std::string_view::npos; at = types.find(type, at + 1)) {
       if (is_blank(types, at - 1) && is_blank(types, at + type.size())) return family.rule;
     }
   }

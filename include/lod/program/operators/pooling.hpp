@@ -139,23 +139,22 @@ RunOperator<E> pool2d_grad(const OperatorArguments& op) {
       using T = typename decltype(element)::type;
       const T* const images = call.template view<T>(x).data();
       const T *const pooled = numbers_of<T>(call, y, of.shape), *const given = numbers_of<T>(call, dy, of.shape);
-      auto out = call.output_bytes(dx, from.data_type(), from.lod(), from.row_shape(), from.rows());
-      T* const to = out.template elements<T>();
-      std::fill_n(to, from.rows() * from.row_size(), T{0});
-      of.for_each([&](const PooledWindow& window) {
-        if (window.is_empty()) return;
-        const T slope = given[window.result], greatest = pooled[window.result];
-        if (options.is_max()) {
-          std::int64_t winner = -1;
-          of.for_each_pixel(window, [&](std::int64_t i) {
-            const bool is_it = images[i] == greatest || (std::isnan(images[i]) && std::isnan(greatest));
-            if (is_it && winner < 0) winner = i;
-          });
-          if (winner >= 0) to[winner] += slope;
-        } else {
-          const T share = slope / of.template divisor<T>(window);
-          of.for_each_pixel(window, [&](std::int64_t i) { to[i] += share; });
-        }
+      write_added<T>(call, dx, from, [&](T* to) {
+        of.for_each([&](const PooledWindow& window) {
+          if (window.is_empty()) return;
+          const T slope = given[window.result], greatest = pooled[window.result];
+          if (options.is_max()) {
+            std::int64_t winner = -1;
+            of.for_each_pixel(window, [&](std::int64_t i) {
+              const bool is_it = images[i] == greatest || (std::isnan(images[i]) && std::isnan(greatest));
+              if (is_it && winner < 0) winner = i;
+            });
+            if (winner >= 0) to[winner] += slope;
+          } else {
+            const T share = slope / of.template divisor<T>(window);
+            of.for_each_pixel(window, [&](std::int64_t i) { to[i] += share; });
+          }
+        });
       });
     });
   };

@@ -117,6 +117,15 @@ LoDTensorView<T, Cpu> changed(const OperatorCall<E>& call, const Slot& in, const
           to.row_size()};
 }
 
+/// An output with the structure of `like`, whose numbers begin at 0, and to which add(numbers) adds.
+template <class T, class E, class F>
+void write_added(const OperatorCall<E>& call, const Slot& slot, const AnyLoDTensor& like, const F& add) {
+  auto y = call.output_bytes(slot, data_type_v<T>, like.lod(), like.row_shape(), like.rows());
+  T* const to = y.template elements<T>();
+  std::fill_n(to, like.rows() * like.row_size(), T{0});
+  add(to);
+}
+
 /// Calls f(detail::ElementType<T>()) with the type of an output: BOOL and what OperatorCall::with_number takes.
 template <class F>
 void with_output_type(DataType type, const F& f) {

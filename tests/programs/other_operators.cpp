@@ -1,15 +1,21 @@
 // SPDX-License-Identifier: Apache-2.0
-// Operators on images: numbers worked by hand, and what is refused. Their gradients are in gradients.cpp, and
-// paddle_test.py compares them with PaddlePaddle's.
+// Operators on images, for very many classes, and of files: numbers worked by hand, and what is refused.
+// Their gradients are in gradients.cpp, and paddle_test.py compares them with PaddlePaddle's.
 #include "programs/one_operator.hpp"
+#include "support/temporary_folder.hpp"
+#include <lod/io/paddle.hpp>
+#include <lod/io/paddle_operators.hpp>
 
 #include <doctest/doctest.h>
 
+#include <algorithm>
 #include <cmath>
 #include <cstddef>
 #include <cstdint>
 #include <limits>
+#include <stdexcept>
 #include <string>
+#include <system_error>
 #include <utility>
 #include <vector>
 
@@ -21,6 +27,7 @@ using lod_test::apply;
 using lod_test::attr;
 using lod_test::Attrs;
 using lod_test::Floats;
+using lod_test::Ids;
 using lod_test::numbers;
 using lod_test::plain;
 using Ints = std::vector<int>;
@@ -131,4 +138,125 @@ TEST_CASE("pool2d of windows without pixels, of NaN, and of no images") {
   CHECK_THROWS_AS(pooled(counted({1, 1, 2, 2}), {attr("pooling_type", std::string("min"))}), InvalidProgram);
   CHECK_THROWS_AS(pooled(counted({1, 1, 2, 2}), {windows, attr("adaptive", true)}), InvalidProgram);
   CHECK_THROWS_AS(pooled(counted({2, 2}), {}), ShapeMismatch);
+}
+
+TEST_CASE("nce compares the class of a row with classes that are drawn") {
+  const auto x = plain<float>({2, 1}, {1, 2}), weights = plain<float>({3, 1}, {0, 1, -1});
+  const auto labels = plain<std::int64_t>({2, 1}, {0, 1});
+  const auto cost = [&](Attrs attrs) {
+    attrs.push_back(attr("num_total_classes", 3));
+    return apply("nce", {{"Input", {x}}, {"Label", {labels}}, {"Weight", {weights}}},
+                 {"Cost", "SampleLogits", "SampleLabels"}, std::move(attrs));
+  };
+  const auto fixed = cost({attr("num_neg_samples", 1), attr("custom_neg_classes", Ints{2})});
+  CHECK(numbers<std::int64_t>(fixed[2]) == Ids{0, 2, 1, 2});
+  const auto sigmoid = [](double v) { return 1 / (1 + std::exp(-v)); };
+  const double other = 1.0 / 3 / (sigmoid(-1) + 1.0 / 3);
+  CHECK(numbers<float>(fixed[0])[0] == doctest::Approx(-std::log(0.5 / (0.5 + 1.0 / 3)) - std::log(other)));
+  CHECK(numbers<float>(fixed[1])[2] == doctest::Approx(sigmoid(2)));
+
+  for (const int sampler : {0, 1}) {
+    const Attrs attrs = {attr("num_neg_samples", 50), attr("sampler", sampler), attr("seed", 9)};
+    const auto drawn = cost(attrs);
+    const auto classes = numbers<std::int64_t>(drawn[2]);
+    // A log-uniform class is never the last one.
+    CHECK(std::count(classes.begin(), classes.end(), 2) > (sampler == 0 ? 10 : -1));
+    CHECK(std::count(classes.begin(), classes.end(), 2) < (sampler == 0 ? 60 : 1));
+    CHECK(numbers<std::int64_t>(cost(attrs)[2]) == classes);
+  }
+  CHECK_THROWS_AS(cost({attr("custom_neg_classes", Ints{0})}), InvalidProgram);
+  CHECK_THROWS_AS(cost({attr("num_neg_samples", 1), attr("custom_neg_classes", Ints{3})}), InvalidProgram);
+  CHECK_THROWS_AS(cost({attr("sampler", 3)}), InvalidProgram);
+  CHECK_THROWS_AS(cost({attr("num_neg_samples", -1)}), InvalidProgram);
+}
+
+TEST_CASE("nce draws as tables say, and refuses wrong ones, and wrong labels") {
+  const auto x = plain<float>({1, 1}, {1}), weights = plain<float>({2, 1}, {0, 1});
+  const auto classes = [&](std::int64_t label, int other) {
+    return numbers<std::int64_t>(
+        apply("nce",
+              {{"Input", {x}},
+               {"Label", {plain<std::int64_t>({1, 1}, {label})}},
+               {"Weight", {weights}},
+               {"CustomDistProbs", {plain<float>({2}, {0, 1})}},
+               {"CustomDistAlias", {plain<std::int32_t>({2}, {other, -1})}},
+               {"CustomDistAliasProbs", {plain<float>({2}, {0, 1})}}},
+              {"Cost", "-SampleLogits", "SampleLabels"},
+              {attr("num_total_classes", 2), attr("num_neg_samples", 4), attr("sampler", 2)})[1]);
+  };
+  CHECK(classes(0, 1) == Ids{0, 1, 1, 1, 1});
+  CHECK_THROWS_AS(classes(0, 2), lod::OutOfRange);
+  CHECK_THROWS_AS(classes(2, 1), lod::OutOfRange);
+}
+
+TEST_CASE("nce_grad: a sparse gradient lists the classes of the samples") {
+  lod::ProgramDesc program = lod_test::program_of({lod_test::op(
+      "nce_grad",
+      {{"Input", {"x"}},
+       {"Label", {"label"}},
+       {"Weight", {"w"}},
+       {"SampleLogits", {"o"}},
+       {"SampleLabels", {"k"}},
+       {"Cost@GRAD", {"dy"}}},
+      {{"Weight@GRAD", {"dw"}}}, {attr("is_sparse", true), attr("num_total_classes", 4), attr("num_neg_samples", 2)})});
+  for (lod::VarDesc& var : program.blocks[0].vars) {
+    if (var.name == "dw") var = {.name = "dw", .type = {.type = lod::VarType::SELECTED_ROWS}, .persistable = true};
+  }
+  lod::Scope scope;
+  lod::PreparedProgram prepared(lod::CpuExecutor(1), program, scope);
+  prepared.run({{"x", plain<float>({1, 2}, {2, 4})},
+                {"label", plain<std::int64_t>({1, 1}, {3})},
+                {"w", ones({4, 2})},
+                {"o", plain<float>({1, 3}, {0.5, 0.5, 0.5})},
+                {"k", plain<std::int64_t>({1, 3}, {3, 0, 3})},
+                {"dy", plain<float>({1, 1}, {1})}});
+  const auto& found = scope.find("dw")->get<lod::AnySelectedRows>();
+  CHECK(found.rows() == Ids{3, 0, 3});
+  CHECK(found.height() == 4);
+  CHECK(numbers<float>(found.value()) == Floats{-0.5, -1, 0.5, 1, 0.5, 1});
+}
+
+TEST_CASE("save and load, alone and combined, stay in the folder that they may use") {
+  using lod_test::op;
+  const lod_test::TemporaryFolder folder;
+  lod::Scope scope;
+  const auto run = [&](const lod::OpDesc& one, const lod::Feed& feed, const std::vector<std::string>& fetch) {
+    return lod::run(lod_test::program_of({one}), scope, {.feed = feed, .fetch = fetch});
+  };
+  const auto is_same = [](const AnyLoDTensor& a, const AnyLoDTensor& b) {
+    return lod::paddle::encode_tensor(a) == lod::paddle::encode_tensor(b);
+  };
+  const auto file = [](const char* path) { return attr("file_path", std::string(path)); };
+  const auto save = op("save", {{"X", {"x"}}}, {}, {file("a/x")}),
+             load = op("load", {}, {{"Out", {"y"}}}, {file("a/x")});
+  CHECK_THROWS_AS(run(save, {}, {}), InvalidProgram);
+  lod::paddle::add_file_operators(folder / "files");
+  CHECK_THROWS_AS(lod::paddle::add_file_operators(folder / "others"), std::invalid_argument);
+
+  const AnyLoDTensor x = lod_test::ragged<float>({1, 2}, {2}, {1, 2, 3, 4, 5, 6}), ids = plain<std::int64_t>({1}, {7});
+  run(save, {{"x", x}}, {});
+  CHECK(is_same(run(load, {}, {"y"})[0], x));
+  CHECK(is_same(lod::paddle::load_tensor(folder / "files/a/x"), x));
+  auto once = save;
+  once.attrs.push_back(attr("overwrite", false));
+  CHECK_THROWS_AS(run(once, {{"x", ids}}, {}), std::system_error);
+
+  const auto save_all = op("save_combine", {{"X", {"x", "ids"}}}, {}, {file("all")});
+  run(save_all, {{"x", x}, {"ids", ids}}, {});
+  const auto both = run(op("load_combine", {}, {{"Out", {"y", "k"}}}, {file("all")}), {}, {"y", "k"});
+  CHECK(is_same(both[0], x));
+  CHECK(is_same(both[1], ids));
+  CHECK_THROWS_AS(run(op("load_combine", {}, {{"Out", {"y"}}}, {file("all")}), {}, {"y"}), lod::ParseError);
+  CHECK_THROWS_AS(run(op("load", {}, {{"Out", {"y"}}}, {file("none")}), {}, {"y"}), std::system_error);
+
+  for (const char* const path : {"../x", "a/../../x", "/tmp/x", "", ".", "a//x", "a/"}) {
+    CAPTURE(path);
+    CHECK_THROWS_AS(run(op("save", {{"X", {"x"}}}, {}, {file(path)}), {{"x", x}}, {}), InvalidProgram);
+    CHECK_THROWS_AS(run(op("load_combine", {}, {{"Out", {"y"}}}, {file(path)}), {}, {"y"}), InvalidProgram);
+  }
+  for (const auto& wrong : {attr("seek", std::int64_t{1}), attr("load_as_fp16", true)}) {
+    auto other = load;
+    other.attrs.push_back(wrong);
+    CHECK_THROWS_AS(run(other, {}, {"y"}), InvalidProgram);
+  }
 }
