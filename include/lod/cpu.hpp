@@ -33,6 +33,7 @@
 #include <lod/kernels/cpu/run_copy.hpp>
 #include <lod/kernels/cpu/sequence_conv.hpp>
 #include <lod/kernels/cpu/sequence_cumsum.hpp>
+#include <lod/kernels/cpu/sequence_dropout.hpp>
 #include <lod/kernels/cpu/sequence_enumerate.hpp>
 #include <lod/kernels/cpu/sequence_erase.hpp>
 #include <lod/kernels/cpu/sequence_expand.hpp>

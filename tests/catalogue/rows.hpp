@@ -396,4 +396,21 @@ void differences(op::linear_grad, On& on) {
       [&](const auto& dy) { return grad(dy).dbias; });
 }
 
+void sample(op::sequence_dropout, auto& c) {
+  lod::sequence_dropout_into(c.executor, c.rows(),
+                             {.probability = 0.25, .seed = 9, .whole_sequences = c.variant(2) == 1}, c.out());
+}
+void sample(op::sequence_dropout_grad, auto& c) {
+  lod::sequence_dropout_grad_into(c.executor, c.rows(), c.index, {.seed = 9, .whole_sequences = c.variant(2) == 1},
+                                  c.out());
+}
+void differences(op::sequence_dropout_grad, auto& on) {
+  for (const bool by_sequence : {false, true}) {
+    const lod::DropoutOptions options{.probability = 0.25, .seed = 4, .whole_sequences = by_sequence};
+    on.check(
+        on.x, [&](const auto& at) { return lod::sequence_dropout(on.executor, at, options); },
+        [&](const auto& dy) { return lod::sequence_dropout_grad(on.executor, dy, on.index, options); });
+  }
+}
+
 }  // namespace lod_test

@@ -2,6 +2,8 @@
 /// @file
 /// Lanes that are threads of a warp on a GPU, as threads of the CPU: together they are what one thread is alone.
 #include "support/random_batch.hpp"
+#include <lod/kernels/bulk/cross_entropy.hpp>
+#include <lod/kernels/bulk/ctc_loss.hpp>
 #include <lod/kernels/bulk/edit_distance.hpp>
 #include <lod/kernels/bulk/lanes.hpp>
 #include <lod/kernels/bulk/linear_chain_crf.hpp>
@@ -314,5 +316,47 @@ TEST_CASE(
     CHECK(found.logarithms == expected.logarithms);
     CHECK(found.shares == expected.shares);
     CHECK(found.demission == expected.demission);
+  }
+}
+
+TEST_CASE("threads that share the states of a frame, or the classes of a row, find what one thread finds") {
+  Engine engine(8);
+  // Sequences of 1, 0, 9 and 40 frames, with fewer and with more states than a warp has threads; one that cannot be.
+  const std::vector<std::int64_t> offsets = {0, 1, 1, 10, 50}, label_offsets = {0, 1, 1, 4, 25};
+  const lod::kernel::Segments sequences(offsets.data(), 4, 40), label_sequences(label_offsets.data(), 4, 21);
+  for (const std::int64_t classes : {3, 70}) {
+    CAPTURE(classes);
+    const auto logits = real_numbers<float>(engine, {50, classes}), dy = real_numbers<float>(engine, {50});
+    const auto labels = random_ids(engine, lod::LoD::from_lengths({{50}}), classes);
+    struct Found {
+      std::vector<float> loss, gradient, entropy, entropy_gradient, scores, ends;
+      std::vector<bulk::CtcLink> links;
+      explicit Found(std::size_t numbers)
+          : loss(4), gradient(numbers), entropy(50), entropy_gradient(numbers), scores(50 * 43), ends(108), links(25) {}
+    };
+    const auto find = [&](const auto& lanes, Found& found) {
+      const lod::kernel::CtcBatch<float> batch{logits.data(), sequences, classes, labels.data(), label_sequences, 1};
+      for (std::int64_t i = 0; i < sequences.size; ++i) {
+        bulk::CtcLossOfSequence<float>{batch, false, found.ends.data(), found.loss.data()}(i, lanes);
+        lanes.meet();
+        bulk::CtcGradientOfSequence<float>{
+            batch, dy.data(), 43, found.scores.data(), found.ends.data(), found.links.data(), found.gradient.data()}(
+            i, lanes);
+        lanes.meet();
+      }
+      const lod::kernel::TargetLabels targets{labels.data(), 2, 0.25};
+      for (std::int64_t row = 0; row < 50; ++row) {
+        bulk::LossOfRow<float>{logits.data(), classes, targets, found.entropy.data()}(row, lanes);
+        bulk::CrossEntropyGradOfRow<float>{
+            dy.data(), 1, nullptr, logits.data(), classes, targets, found.entropy_gradient.data()}(row, lanes);
+      }
+    };
+    Found expected(logits.values().size()), found(logits.values().size());
+    find(bulk::OneWarp(), expected);
+    for_each_thread<32>([&](const auto& lanes, std::size_t) { find(lanes, found); });
+    CHECK(found.loss == expected.loss);
+    CHECK(found.gradient == expected.gradient);
+    CHECK(found.entropy == expected.entropy);
+    CHECK(found.entropy_gradient == expected.entropy_gradient);
   }
 }

@@ -133,6 +133,7 @@ struct CtcGradientOfSequence {
     link_labels(lanes, states, links + first_label);
     const auto scores_of = [&](std::int64_t t) { return scores + (first + t) * most_states; };
     ctc_scores(lanes, states, scores_of, [](std::int64_t, A) {});
+    lanes.meet();  // all have read the scores of the last frame
     A* const own = ends + 4 * first_label + 2 * i;
     for (std::int64_t t = states.frames - 1; t >= 0; --t) {
       // The scores of all paths from a state on: without those of the frame they are added to those that lead there,

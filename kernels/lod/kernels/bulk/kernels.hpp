@@ -26,6 +26,7 @@
 #include <lod/kernels/bulk/run_copy.hpp>
 #include <lod/kernels/bulk/sequence_conv.hpp>
 #include <lod/kernels/bulk/sequence_cumsum.hpp>
+#include <lod/kernels/bulk/sequence_dropout.hpp>
 #include <lod/kernels/bulk/sequence_enumerate.hpp>
 #include <lod/kernels/bulk/sequence_erase.hpp>
 #include <lod/kernels/bulk/sequence_expand.hpp>
