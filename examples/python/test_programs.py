@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import importlib.util
 import shutil
 import subprocess
 import tempfile
@@ -461,6 +462,42 @@ class Files(InProgram):
         self.assertEqual(found.to_proto(), self.program.to_proto())
         with self.assertRaises(ValueError):
             lt.Program(b"\xff")
+
+
+@unittest.skipUnless(importlib.util.find_spec("paddle"), "PaddlePaddle 2.6.2 is not installed")
+class PaddlePaddle(InProgram):
+    def test_it_trains_our_programs(self) -> None:
+        import paddle
+
+        paddle.enable_static()
+        words, label = layer.data("words", [-1, 1], INT64, lod_level=1), layer.data("label", [-1, 1], INT64)
+        emb = layer.embedding(words, [50, 8])
+        hidden, _ = layer.lstm(layer.fc(emb, 4 * 6))
+        pools = [layer.sequence_pool(hidden, "MAX"), layer.sequence_last_step(layer.gru(layer.fc(emb, 3 * 6))),
+                 layer.sequence_pool(layer.sequence_conv(emb, 6, act="tanh"), "SUM")]  # fmt: skip
+        loss = layer.mean(layer.cross_entropy(layer.fc(pools, 2, act="softmax"), label))
+        lt.optimizer.SGD(learning_rate=0.1).minimize(loss)
+        labels = np.array([[0], [1], [0]])
+        feed = {words: [[1, 2, 3], [4], [5, 6]], label: labels}
+        lt.eval(loss, feed)
+
+        scope, place = paddle.base.Scope(), paddle.base.CPUPlace()
+        program = paddle.base.Program.parse_from_string(self.program.to_proto())
+        block = program.global_block()
+        for i, op in reversed(list(enumerate(block.ops))):
+            if not op.input_arg_names and all(block.var(name).persistable for name in op.output_arg_names):
+                (name,) = op.output_arg_names
+                value = self.program.block().var(name).value
+                initial = np.array([op.attr("value")], "float32") if value is None else value.numpy()
+                scope.var(name).get_tensor().set(initial, place)
+                block._remove_op(i)
+        sentences = paddle.base.create_lod_tensor(np.arange(1, 7).reshape(6, 1), [[3, 1, 2]], place)
+        with paddle.base.scope_guard(scope):
+            for _ in range(5):
+                (found,) = paddle.base.Executor(place).run(
+                    program, feed={"words": sentences, "label": labels}, fetch_list=[loss.name]
+                )
+                np.testing.assert_allclose(self.program.run(feed, [loss])[0], np.ravel(found), rtol=1e-5)
 
 
 if __name__ == "__main__":

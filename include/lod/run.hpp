@@ -1,9 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 /// @file
 /// Programs run, and are trained: operators, what runs them, gradients, and what is worked out before a run. Documented
-/// in <lod/program/run.hpp>, operator.hpp, backward.hpp, minimize.hpp, infer_shapes.hpp, prune.hpp and trace.hpp. All of
-/// it is compiled with the including file, which takes a while, unless it comes from the library lodtensor::cpu, or from
-/// kernels/instantiate/operators.cpp: with LOD_OPERATORS_LIBRARY, by which that is compiled, too, only it is.
+/// in <lod/program/run.hpp> and beside it in operator.hpp, backward.hpp, minimize.hpp, infer_shapes.hpp, prune.hpp and
+/// trace.hpp. All of it is compiled with the including file, which takes a while, unless it comes from the library
+/// lodtensor::cpu, or from kernels/instantiate/operators.cpp, compiled once with LOD_OPERATORS_LIBRARY as are those who
+/// link it.
 #pragma once
 
 #include <lod/program/backward.hpp>

@@ -11,6 +11,7 @@
 
 #include <doctest/doctest.h>
 
+#include <algorithm>
 #include <cstddef>
 #include <cstdint>
 #include <string>
@@ -86,6 +87,32 @@ inline lod::ProgramDesc program_of(std::vector<lod::OpDesc> ops, const std::vect
   }
   block.ops = std::move(ops);
   return program;
+}
+
+/// An attribute that names a block.
+inline lod::OpDesc::Attr block_attr(std::int32_t idx) {
+  return {.name = "sub_block", .type = lod::AttrType::BLOCK, .block_idx = idx};
+}
+/// fill_constant.
+inline lod::OpDesc constant(const std::string& out, const std::vector<std::int64_t>& shape, float value,
+                            lod::DataType type = lod::DataType::FP32) {
+  return op("fill_constant", {}, {{"Out", {out}}},
+            {attr("shape", shape), attr("value", value), attr("dtype", static_cast<int>(type))});
+}
+/// A block inside another, with these variables of its own.
+inline void add_block(lod::ProgramDesc& program, std::vector<lod::OpDesc> ops, const std::vector<std::string>& own = {},
+                      std::int32_t parent = 0) {
+  lod::BlockDesc& block = program.blocks.emplace_back();
+  block.idx = static_cast<std::int32_t>(program.blocks.size()) - 1;
+  block.parent_idx = parent;
+  for (const std::string& name : own) block.vars.push_back(tensor_var(name));
+  block.ops = std::move(ops);
+}
+/// Makes the variables of block 0 with these names ones of another type.
+inline void retype(lod::ProgramDesc& program, lod::VarType::Type type, const std::vector<std::string>& names) {
+  for (lod::VarDesc& one : program.blocks[0].vars) {
+    if (std::find(names.begin(), names.end(), one.name) != names.end()) one.type.type = type;
+  }
 }
 
 /// What is known of a tensor.

@@ -213,6 +213,37 @@ def recurrent_network_with_an_empty_sequence(m):
     recurrent_network(m, Ragged(floats(5, 3), [2, 0, 3]), floats(3, 3))
 
 
+def network_of_rows(m, reverse):
+    m.data("x", floats(4, 2, 3))
+    m.data("first", floats(2, 3))
+    m.data("w", floats(3, 3))
+    m.op("scale", {"X": "x"}, {"Out": "y"}, scale=1.0)  # describes it
+
+    def body():
+        block = m.main.current_block()
+        for name in "x", "before", "y":
+            block.create_var(name=name, dtype="float32", shape=[2, 3])
+        m.op("mul", {"X": "before", "Y": "w"}, {"Out": "product"}, x_num_col_dims=1, y_num_col_dims=1)
+        m.op("elementwise_add", {"X": "product", "Y": "x"}, {"Out": "total"}, axis=-1)
+        m.op("tanh", {"X": "total"}, {"Out": "after"})
+        m.op("scale", {"X": "after"}, {"Out": "y"}, scale=2.0)
+
+    m.inner("recurrent", body, {"inputs": "x", "initial_states": "first", "parameters": "w"},
+            {"outputs": "y", "step_scopes": "scopes_0"}, has_states=True, ex_states=["before"], states=["after"],
+            reverse=reverse, is_train=False)
+    m.fetch = ["y"]
+
+
+@model
+def recurrent_rows(m):
+    network_of_rows(m, False)
+
+
+@model
+def recurrent_rows_reversed(m):
+    network_of_rows(m, True)
+
+
 def beam_step(m, pre_ids, scores, accumulated=True):
     sentences = len(pre_ids)
     lengths = [2, sentences - 2], [1] * sentences

@@ -113,6 +113,7 @@ RunOperator<E> load_combine(const OperatorArguments& op, const std::string& fold
     // All are read before the first is changed.
     auto tensors = read_file(path, [&](Input& in) {
       std::vector<AnyLoDTensor> all;
+      all.reserve(out.size);
       for (std::size_t i = 0; i < out.size; ++i) all.push_back(read_tensor(in));
       return all;
     });

@@ -262,7 +262,7 @@ class Backward {
           depends[i] && any_argument(op.outputs, [&](const std::string& name) { return wanted.contains(name); });
       if (!is_on_path) continue;
       check_written_once(op, i, wanted, writers);
-      path_.push_back({i, std::move(*types[i])});
+      path_.emplace_back(i, std::move(*types[i]));
       for_each_argument(op.inputs, [&](const std::string& name) {
         if (varying.contains(name)) wanted.insert(name);
       });

@@ -209,6 +209,7 @@ void beam_search_into(const E& executor, const LoDTensorView<const std::int64_t,
     out_parents.data()[i] = static_cast<std::int32_t>(kept[i].sentence);
   }
 }
+/// The same, as a value, on the default executor.
 template <class T>
 [[nodiscard]] Beams<T> beam_search(const LoDTensor<std::int64_t>& pre_ids, const LoDTensor<T>& pre_scores,
                                    const LoDTensor<T>& scores, const BeamSearchOptions& options = {}) {
@@ -325,6 +326,8 @@ template <class T>
                                               const BeamSearchDecodeOptions& options = {}) {
   std::vector<LoDTensorView<const std::int64_t, Cpu>> id_views;
   std::vector<LoDTensorView<const T, Cpu>> score_views;
+  id_views.reserve(ids.size());
+  score_views.reserve(scores.size());
   for (const auto& one : ids) id_views.push_back(one.view());
   for (const auto& one : scores) score_views.push_back(one.view());
   Sentences<T> y;

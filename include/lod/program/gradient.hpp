@@ -95,7 +95,7 @@ class GradientArguments {
   /// is that of the operator with `_grad` at its end, or what stands before a colon. Attributes are the operator's.
   LOD_TAGGED OpDesc describe(std::string_view signature) const {
     OpDesc made{.type = op_->type + "_grad", .attrs = op_->attrs};
-    if (const std::size_t colon = signature.find(':'); colon != signature.npos) {
+    if (const std::size_t colon = signature.find(':'); colon != std::string_view::npos) {
       made.type = signature.substr(0, colon);
       signature.remove_prefix(colon + 1);
     }
@@ -138,7 +138,7 @@ class GradientArguments {
       if (list.empty()) return;
       const std::string_view word = list.substr(0, list.find_first_of(between));
       const std::size_t equals = word.find('=');
-      f(word.substr(0, equals), equals == word.npos ? word : word.substr(equals + 1));
+      f(word.substr(0, equals), equals == std::string_view::npos ? word : word.substr(equals + 1));
       list.remove_prefix(word.size());
     }
   }
@@ -161,7 +161,8 @@ struct GradientSignature {
   LOD_TAGGED consteval GradientSignature(const char (&literal)[size]) {
     std::copy_n(literal, size, text);
     const std::string_view all(literal);
-    if (all.find(" -> ") == all.npos || !all.ends_with(gradient_suffix)) throw "expected \"X, Out@GRAD -> X@GRAD\"";
+    if (all.find(" -> ") == std::string_view::npos || !all.ends_with(gradient_suffix))
+      throw "expected \"X, Out@GRAD -> X@GRAD\"";
   }
 };
 

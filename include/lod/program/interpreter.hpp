@@ -120,6 +120,7 @@ class Interpreter final : public detail::ProgramToRun {
       x = AnyLoDTensor();
     }
   }
+  // NOLINTNEXTLINE(bugprone-exception-escape): `get` throws only for what it does not hold
   static void let_go_of(Variable& variable) noexcept {
     if (variable.holds<AnyLoDTensor>()) {
       let_go_of(variable.get<AnyLoDTensor>());

@@ -43,6 +43,7 @@ struct TraceEvent {
 /// that of an operator that fails is missing. Neither copied nor moved; runs may not share it at the same time.
 class Trace {
  public:
+  /// What time is taken by.
   using Clock = std::chrono::steady_clock;
 
   /// Begins now.
@@ -151,7 +152,7 @@ LOD_TAGGED inline std::string Trace::table() const {
     all.time += sum.time;
   }
   const auto numbers = [&](const detail::TraceSum& sum) {
-    const double time = static_cast<double>(sum.time.count()), whole = static_cast<double>(all.time.count());
+    const auto time = static_cast<double>(sum.time.count()), whole = static_cast<double>(all.time.count());
     return detail::line("%12.3f %6.1f%% %8lld %14lld  ", time / 1e6, whole > 0 ? 100 * time / whole : 0,
                         static_cast<long long>(sum.runs), static_cast<long long>(sum.bytes));
   };

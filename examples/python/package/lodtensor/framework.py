@@ -60,9 +60,9 @@ _ASSIGNED = {"float32": "fp32_values", "float64": "fp64_values", "int32": "int32
              "bool": "bool_values"}  # fmt: skip
 
 
-def _initializer_of(value: Any, data_type: DataType) -> Initializer:
+def _initializer_of(value: Any, data_type: Optional[DataType]) -> Initializer:
     """That of a number, or of an array."""
-    if np.ndim(value) == 0:
+    if np.ndim(value) == 0 or data_type is None:
         return constant(value)
     array = np.asarray(value, dtype=data_type.dtype)
     if array.dtype.name not in _ASSIGNED:
@@ -237,7 +237,7 @@ def _to_tensor(value: Any, desc: Optional[VarDesc]) -> LoDTensor:
         return value
     if isinstance(value, (int, float, list, tuple)):
         data_type = None if desc is None else desc.data_type
-        if desc is not None and desc.lod_level > 0:
+        if isinstance(value, list) and desc is not None and desc.lod_level > 0:
             return LoDTensor(value, dtype=data_type, levels=desc.lod_level)
         value = np.array(value, dtype=None if data_type is None else data_type.dtype, ndmin=1)
     if isinstance(value, np.ndarray):
@@ -336,7 +336,7 @@ class Variable:
             desc.is_parameter = desc.data_type in _REAL and not desc.stop_gradient
             # assign_value is older than the attributes of 64 bits.
             shape = list(desc.dims) if initializer.type == "assign_value" else np.array(desc.dims, np.int64)
-            attrs = {"shape": shape, "dtype": int(desc.data_type), **initializer.attrs}
+            attrs = {"shape": shape, "dtype": int(desc.data_type or 0), **initializer.attrs}
             ops = [Operator(initializer.type, {}, {"Out": desc.name}, attrs)]
         self._block.program._core.append(self._block.idx, [desc], ops, False)
 
@@ -414,7 +414,7 @@ class Variable:
 
     def __repr__(self) -> str:
         desc = self.desc
-        if desc.type not in (VarType.LOD_TENSOR, VarType.SELECTED_ROWS, VarType.LOD_TENSOR_ARRAY):
+        if desc.data_type is None:
             return f"Variable('{self._name}', type={desc.type.name})"
         level = f", lod_level={desc.lod_level}" if desc.lod_level > 0 else ""
         kind = f", {desc.type.name}" if desc.type != VarType.LOD_TENSOR else ""

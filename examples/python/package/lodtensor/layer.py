@@ -5,8 +5,9 @@
     hidden, _ = layer.lstm(layer.fc(layer.embedding(words, [vocabulary, 32]), 4 * 64))
     scores = layer.fc(layer.sequence_pool(hidden, "MAX"), 2, act="softmax")
 
-Parameters are initialized as PaddlePaddle does it, weights by Xavier's uniform numbers and biases by 0, or by the
-`initializer` of a layer. `act` is the type of an activation operator, "relu" say. What does not fit is InvalidProgram.
+Operators get the attributes that PaddlePaddle's gradients read, too, so that it runs these programs. Parameters are
+initialized as it does it, weights by Xavier's uniform numbers and biases by 0, or by the `initializer` of a layer.
+`act` is the type of an activation operator, "relu" say. What does not fit is InvalidProgram.
 """
 
 from __future__ import annotations
@@ -55,7 +56,9 @@ def _root(variable: Variable) -> Block:
 
 
 def _activated(x: Variable, act: Optional[str]) -> Variable:
-    return x if act is None else _apply(act, {"X": x})
+    if act is None:
+        return x
+    return softmax(x) if act == "softmax" else _apply(act, {"X": x})
 
 
 def elementwise(name: str, x: Variable, y: Any, axis: int = -1) -> Variable:
@@ -118,7 +121,8 @@ def embedding(
     table = _parameter(input, size, initializer)
     # Ids of PaddlePaddle 1 have a last dimension of 1.
     type = "lookup_table" if len(input.dims) > 1 and input.dims[-1] == 1 else "lookup_table_v2"
-    return _apply(type, {"W": table, "Ids": input}, is_sparse=is_sparse, padding_idx=np.int64(padding_idx))
+    attrs: dict[str, Any] = {"is_sparse": is_sparse, "is_distributed": False, "padding_idx": np.int64(padding_idx)}
+    return _apply(type, {"W": table, "Ids": input}, **attrs)
 
 
 def matmul(x: Variable, y: Variable, transpose_x: bool = False, transpose_y: bool = False) -> Variable:
@@ -133,7 +137,8 @@ def concat(input: Sequence[Variable], axis: int = 0) -> Variable:
 
 def dropout(x: Variable, dropout_prob: float, is_test: bool = False) -> Variable:
     """Each number is 0 with this probability, and the others are scaled up to make up for it."""
-    attrs = {"dropout_prob": float(dropout_prob), "is_test": is_test, "dropout_implementation": "upscale_in_train"}
+    attrs: dict[str, Any] = {"dropout_prob": float(dropout_prob), "is_test": is_test,
+                             "dropout_implementation": "upscale_in_train"}  # fmt: skip
     return _apply("dropout", {"X": x}, ("Out", "Mask"), **attrs)[0]
 
 
@@ -152,7 +157,8 @@ def mean(x: Variable) -> Variable:
 
 def sequence_pool(input: Variable, pool_type: str) -> Variable:
     """One row for each sequence: SUM, AVERAGE, SQRT, MAX, FIRST or LAST."""
-    return _apply("sequence_pool", {"X": input}, ("Out", "MaxIndex"), pooltype=pool_type.upper())[0]
+    attrs: dict[str, Any] = {"pooltype": pool_type.upper(), "pad_value": 0.0, "is_test": False}
+    return _apply("sequence_pool", {"X": input}, ("Out", "MaxIndex"), **attrs)[0]
 
 
 def sequence_first_step(input: Variable) -> Variable:
@@ -193,7 +199,8 @@ def sequence_conv(
     there are zeros."""
     start = -(filter_size // 2) if padding_start is None else padding_start
     filter = _parameter(input, [filter_size * input.dims[-1], num_filters], initializer)
-    attrs = {"contextLength": filter_size, "contextStart": start, "contextStride": 1}
+    attrs: dict[str, Any] = {"contextLength": filter_size, "contextStart": start, "contextStride": 1,
+                             "paddingTrainable": False}  # fmt: skip
     out = _apply("sequence_conv", {"X": input, "Filter": filter}, **attrs)
     if bias:
         out = elementwise("add", out, _parameter(out, [num_filters], constant(0)))
@@ -229,8 +236,9 @@ def lstm(
         "Bias": _parameter(input, [1, (7 if use_peepholes else 4) * size], constant(0)),
     }
     outputs = ("Hidden", "Cell", "BatchGate", "BatchCellPreAct")
-    attrs = {"use_peepholes": use_peepholes, "is_reverse": is_reverse, "gate_activation": gate_activation,
-             "cell_activation": cell_activation, "candidate_activation": candidate_activation}  # fmt: skip
+    attrs: dict[str, Any] = {"use_peepholes": use_peepholes, "is_reverse": is_reverse, "is_test": False,
+                             "gate_activation": gate_activation, "cell_activation": cell_activation,
+                             "candidate_activation": candidate_activation}  # fmt: skip
     return _apply("lstm", inputs, outputs, **attrs)[:2]
 
 
@@ -253,8 +261,8 @@ def gru(
         "Bias": _parameter(input, [1, 3 * size], constant(0)),
     }
     outputs = ("Hidden", "BatchGate", "BatchResetHiddenPrev", "BatchHidden")
-    attrs = {"is_reverse": is_reverse, "gate_activation": gate_activation, "activation": candidate_activation,
-             "origin_mode": origin_mode}  # fmt: skip
+    attrs: dict[str, Any] = {"is_reverse": is_reverse, "origin_mode": origin_mode,
+                             "gate_activation": gate_activation, "activation": candidate_activation}  # fmt: skip
     return _apply("gru", inputs, outputs, **attrs)[0]
 
 
@@ -271,7 +279,7 @@ def softmax_with_cross_entropy(
     logits: Variable, label: Variable, soft_label: bool = False, ignore_index: int = -100
 ) -> Variable:
     """The same of scores, of which the softmax is taken."""
-    attrs = {"soft_label": soft_label, "ignore_index": ignore_index}
+    attrs: dict[str, Any] = {"soft_label": soft_label, "ignore_index": ignore_index}
     return _apply("softmax_with_cross_entropy", {"Logits": logits, "Label": label}, ("Loss", "Softmax"), **attrs)[0]
 
 

@@ -51,7 +51,7 @@ def append(
     inputs = dict(zip(_INPUTS.get(type, ("X", "Y")), arguments))
     if len(arguments) > len(inputs):
         raise TypeError(f"operator '{type}': {len(arguments)} arguments by place, expected at most {len(inputs)}")
-    attrs = {}
+    attrs: dict[str, Any] = {}
     for name, value in named.items():
         (inputs if _is_variables(value) else attrs)[name] = value
     if block is None:

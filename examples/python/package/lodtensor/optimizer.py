@@ -44,4 +44,4 @@ def _minimize(
 
 
 for _kind in (SGD, Momentum, Adagrad, RMSProp, Adam, Ftrl):
-    _kind.minimize = _minimize
+    setattr(_kind, "minimize", _minimize)

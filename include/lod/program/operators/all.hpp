@@ -34,6 +34,7 @@
 #include <lod/program/operators/sequence.hpp>
 #include <lod/program/operators/sequence_gradients.hpp>
 #include <lod/program/operators/similarity.hpp>
+#include <lod/program/operators/static_rnn.hpp>
 #include <lod/program/operators/tensor_array.hpp>
 #include <lod/program/operators/unary.hpp>
 
@@ -226,6 +227,7 @@ std::span<const detail::BuiltInOperator<E>> all() {
       {"read_from_array", read_from_array<E>, gradient<"write_to_array: I, X=Out@GRAD -> Out=X@GRAD">},
       {"reciprocal", activation<Reciprocal, E>, gradient<"Out, Out@GRAD -> X@GRAD">},
       {"reciprocal_grad", activation_grad<SlopeOfReciprocal, E>},
+      {"recurrent", static_rnn<E>},
       {"reduce_all", reduction<FindingAll, E>},
       {"reduce_any", reduction<FindingAny, E>},
       {"reduce_max", reduction<FindingGreatest, E>, gradient<"X, Out, Out@GRAD -> X@GRAD">},

@@ -85,8 +85,8 @@ inline void set_zeros(Variable& gradient, const Variable& like, std::pmr::memory
     gradient = Variable(gradient.type());
     return;
   }
-  const AnyLoDTensor& x = like.get<AnyLoDTensor>();
-  AnyLoDTensor& zeros = gradient.get<AnyLoDTensor>();
+  const auto& x = like.get<AnyLoDTensor>();
+  auto& zeros = gradient.get<AnyLoDTensor>();
   zeros = zeros.resized(x.data_type(), x.lod(), x.row_shape(), x.rows(), resource);
   std::fill_n(zeros.mutable_bytes().data(), x.bytes().size(), std::byte{0});
 }

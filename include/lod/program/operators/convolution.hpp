@@ -114,8 +114,7 @@ class Convolution {
     if (!has_dims || channels % parts != 0 || channels / parts != filters[1] || filters[0] % parts != 0) {
       throw ShapeMismatch(
           detail::text({"images of shape ", to_string(images), ", filters of shape ", to_string(filters), ", ", parts,
-                        " groups: expected 4 dimensions, and that each group has as many channels as "
-                        "a filter, and its share of the filters"}));
+                        " groups: expected 4 dimensions, and as many channels and filters a group as those have"}));
     }
     const std::int64_t height = options.along(0, images[options.dim(0)], filters[2]).count,
                        width = options.along(1, images[options.dim(1)], filters[3]).count;

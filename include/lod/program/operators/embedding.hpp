@@ -71,6 +71,9 @@ RunOperator<E> lookup_table(const OperatorArguments& op) {
 
 /// lookup_table_grad: W, Ids, Out@GRAD -> W@GRAD; padding_idx = -1, is_sparse = false. If it is sparse, W@GRAD is
 /// row-sparse: a row for each id that is not the padding, in their order. Of W only the shape counts.
+///
+/// (PaddlePaddle 2.6.2's row-sparse gradient has rows for the padding, too: there training moves a row that reads as
+/// zero all the same. Its dense one has none.)
 template <Executor E, bool drops_last>
 RunOperator<E> lookup_table_grad(const OperatorArguments& op) {
   const Slot table = op.input("W"), ids = op.input("Ids"), dy = op.input("Out@GRAD"), out = op.output("W@GRAD");

@@ -196,7 +196,7 @@ inline InferShape inference_in_table(std::string_view type) {
   const auto is_blank = [](std::string_view types, std::size_t at) { return at >= types.size() || types[at] == ' '; };
   for (const InferenceFamily& family : inference_families) {
     const std::string_view types = family.types;
-    for (std::size_t at = types.find(type); at != types.npos; at = types.find(type, at + 1)) {
+    for (std::size_t at = types.find(type); at != std::string_view::npos; at = types.find(type, at + 1)) {
       if (is_blank(types, at - 1) && is_blank(types, at + type.size())) return family.rule;
     }
   }

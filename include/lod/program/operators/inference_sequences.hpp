@@ -55,6 +55,7 @@ inline void infer_expand_as_operator(InferShapeContext& op) {
 }
 inline void infer_concat_operator(InferShapeContext& op) {
   std::vector<LoDTensorDesc> all;
+  all.reserve(op.inputs("X"));
   for (std::size_t i = 0; i < op.inputs("X"); ++i) all.push_back(op.input("X", i));
   op.set_output("Out", infer_sequence_concat(all));
 }

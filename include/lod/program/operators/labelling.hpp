@@ -103,7 +103,7 @@ RunOperator<E> warpctc(const OperatorArguments& op) {
   const Slot logits = op.input("Logits"), label = op.input("Label"), out = op.output("Loss");
   const Slot lengths = op.optional_input("LogitsLength"), label_lengths = op.optional_input("LabelLength");
   const Slot gradient = op.optional_output("WarpCTCGrad");
-  if (bool(lengths) != bool(label_lengths)) {
+  if (!lengths != !label_lengths) {
     op.refuse({"input '", lengths ? "LogitsLength" : "LabelLength", "' alone, expected both lengths or none"});
   }
   const CtcLossOptions options{.blank = op.attr("blank", 0), .zero_infinity = true};
@@ -235,7 +235,7 @@ RunOperator<E> chunk_eval(const OperatorArguments& op) {
                                      op.optional_output("F1-Score")};
   const std::array<Slot, 3> counts = {op.optional_output("NumInferChunks"), op.optional_output("NumLabelChunks"),
                                       op.optional_output("NumCorrectChunks")};
-  const std::int32_t types = op.desc().attr<std::int32_t>("num_chunk_types");
+  const auto types = op.desc().attr<std::int32_t>("num_chunk_types");
   if (types < 1) op.refuse_attr("num_chunk_types", "at least 1");
   const ChunkScheme scheme = chunk_scheme(op);
   const std::int64_t labels = types * kernel::ChunkTags::of(scheme).count;

@@ -86,9 +86,9 @@ RunOperator<E> lstm(const OperatorArguments& op) {
                                           4 * size, 1, step, 4 * size);
         }
         launch(kernel::StepStates(), executor, active,
-               kernel::PeepholeLstmStep<T>{size, in.order(size), b, in.has_peepholes ? b + 4 * size : nullptr,
-                                           t > 0 ? cells.data() + last : c0, step, cells.data() + start * size,
-                                           states.data() + start * size});
+               kernel::PeepholeLstmStep<T>{size, LstmArguments::order(size), b,
+                                           in.has_peepholes ? b + 4 * size : nullptr, t > 0 ? cells.data() + last : c0,
+                                           step, cells.data() + start * size, states.data() + start * size});
       }
       order.from_steps(static_cast<const T*>(states.data()), size, out.data());
       order.from_steps(static_cast<const T*>(cells.data()), size, out_cell.data());
@@ -143,7 +143,7 @@ RunOperator<E> lstm_grad(const OperatorArguments& op) {
         const std::int64_t active = order.active(t), start = order.start(t);
         T* const step = dgates.data() + start * 4 * size;
         launch(kernel::StepStates(), executor, active,
-               kernel::PeepholeLstmStepGrad<T>{size, in.order(size), peepholes, gates + start * 4 * size,
+               kernel::PeepholeLstmStepGrad<T>{size, LstmArguments::order(size), peepholes, gates + start * 4 * size,
                                                t > 0 ? cells.data() + order.start(t - 1) * size : c0,
                                                cells.data() + start * size, dsteps.data() + start * size, dstate.data(),
                                                dcell.data(), step,

@@ -54,7 +54,7 @@ class Noise {
   }
   /// How often a class is expected among those that are drawn for a row.
   double expected(std::int64_t one) const {
-    const double all = static_cast<double>(classes), at = static_cast<double>(one);
+    const auto all = static_cast<double>(classes), at = static_cast<double>(one);
     const double probability = kind == custom                       ? static_cast<double>(probabilities[one])
                                : kind == log_uniform && classes > 1 ? std::log((at + 2) / (at + 1)) / std::log(all)
                                                                     : 1 / all;

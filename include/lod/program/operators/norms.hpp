@@ -208,7 +208,7 @@ RunOperator<E> batch_norm(const OperatorArguments& op) {
       const Workspace::Loan<double> means(call.executor().workspace(), count);
       const Workspace::Loan<double> variances(call.executor().workspace(), count);
       for (std::int64_t k = 0; k < count; ++k) {
-        double mean = static_cast<double>(given[0][k]), variance = static_cast<double>(given[1][k]);
+        auto mean = static_cast<double>(given[0][k]), variance = static_cast<double>(given[1][k]);
         if (is_trained) {
           const auto size = static_cast<double>(around.before * around.after);
           mean = variance = 0;

@@ -140,7 +140,11 @@ RunOperator<E> dropout_grad(const OperatorArguments& op) {
       using T = typename decltype(element)::type;
       const T factor{how.factor()};
       const std::uint8_t* kept = mask ? numbers_of<std::uint8_t>(call, mask, call.tensor(dy).shape()) : nullptr;
-      map_elements<T, T>(call, dy, dx, [&](T v) { return !kept || *kept++ ? v * factor : T{0}; });
+      map_elements<T, T>(call, dy, dx, [&](T v) {
+        const bool is_kept = !kept || *kept != 0;
+        if (kept) ++kept;
+        return is_kept ? v * factor : T{0};
+      });
     });
   };
 }

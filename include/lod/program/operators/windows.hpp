@@ -17,6 +17,7 @@
 #include <initializer_list>
 #include <limits>
 #include <string>
+#include <utility>
 
 namespace lod::inline LOD_INTERFACE::inline LOD_TARGET::operators_of_programs {
 
@@ -105,7 +106,7 @@ class WindowOptions {
 
   template <class T>
   static T attr(const OpDesc& op, const char* name, T otherwise) {
-    return op.find_attr(name) ? op.attr<T>(name) : otherwise;
+    return op.find_attr(name) ? op.attr<T>(name) : std::move(otherwise);
   }
   [[noreturn, gnu::cold, gnu::noinline]] static void refuse(const OpDesc& op, const char* name,
                                                             const std::string& expected) {
@@ -113,8 +114,8 @@ class WindowOptions {
         {"operator '", op.type, "': attribute '", name, "' has a value that is not supported, expected ", expected})));
   }
   static std::size_t is_one_of(const OpDesc& op, const char* name, std::initializer_list<const char*> values) {
-    const std::string value = attr<std::string>(op, name, *values.begin());
-    const auto found = std::find(values.begin(), values.end(), value);
+    const auto value = attr<std::string>(op, name, *values.begin());
+    const auto* const found = std::find(values.begin(), values.end(), value);
     if (found == values.end()) {
       std::string all;
       for (const char* const one : values) all += detail::text({all.empty() ? "" : " or ", one});

@@ -1,0 +1,506 @@
+// SPDX-License-Identifier: Apache-2.0
+/// @file
+/// Programs that run. Whatever their operators, attributes and shapes: a broken one ends in an error of the library, in
+/// bounded time and memory. The mutator knows programs, since broken bytes seldom are one.
+#include "target.hpp"
+#include <lod/proto/program.hpp>
+#include <lod/run.hpp>
+
+#include <algorithm>
+#include <cstddef>
+#include <cstdint>
+#include <limits>
+#include <memory_resource>
+#include <new>
+#include <optional>
+#include <random>
+#include <sstream>
+#include <stdexcept>
+#include <string>
+#include <string_view>
+#include <utility>
+#include <vector>
+
+extern "C" __attribute__((weak)) std::size_t LLVMFuzzerMutate(std::uint8_t* data, std::size_t size, std::size_t most);
+
+namespace {
+
+/// One operator a line: type, arguments, and attributes with a letter for their type.
+constexpr const char* lines = R"(
+abs X=x -> Out=y
+accuracy Out=x Indices=ids Label=ids -> Accuracy=y Correct=n Total=k
+arg_max X=x -> Out=y axis:l=1 keepdims:b=0 flatten:b=0
+assign X=x -> Out=y
+assign_value -> Out=y shape:I=2,2 dtype:i=5 fp32_values:F=1,2,3,4
+batch_norm X=image Scale=b3 Bias=b3 Mean=b3 Variance=b3 -> Y=y is_test:b=1 epsilon:f=0.5
+cast X=x -> Out=y out_dtype:i=3
+clip X=x -> Out=y min:f=0 max:f=1
+concat X=x X=z -> Out=y axis:i=1
+crf_decoding Emission=x Transition=w6 -> ViterbiPath=y
+linear_chain_crf Emission=x Transition=w6 Label=ids -> Alpha=y EmissionExps=n TransitionExps=k LogLikelihood=s
+cross_entropy X=x Label=ids -> Y=y soft_label:b=0 ignore_index:i=-100
+ctc_align Input=ids -> Output=y blank:i=0 merge_repeated:b=1
+dropout X=x -> Out=y is_test:b=1 dropout_prob:f=0.5
+edit_distance Hyps=ids Refs=ids -> Out=y SequenceNum=n normalized:b=1
+elementwise_add X=x Y=b -> Out=y axis:i=1
+elementwise_div X=ids Y=ids -> Out=y axis:i=-1
+elementwise_mod X=ids Y=i -> Out=y axis:i=-1
+elementwise_floordiv X=ids Y=i -> Out=y axis:i=0
+elementwise_pow X=z Y=x -> Out=y axis:i=-1
+equal X=x Y=z -> Out=y axis:i=-1
+expand X=z -> Out=y expand_times:I=2,1
+fc Input=x W=w Bias=b -> Out=y in_num_col_dims:i=1 activation_type:s=relu
+fill_constant -> Out=y shape:I=2,3 value:f=1 dtype:i=5 str_value:s=1
+fill_constant_batch_size_like Input=x -> Out=y shape:I=-1,3 dtype:i=5 input_dim_idx:i=0 output_dim_idx:i=0
+fill_zeros_like X=x -> Out=y
+flatten2 X=image -> Out=y XShape=n axis:i=1
+flatten_contiguous_range X=image -> Out=y start_axis:i=1 stop_axis:i=2
+gather X=x Index=i -> Out=y
+gelu X=x -> Out=y approximate:b=1
+gru Input=x12 H0=s4 Weight=w12 Bias=b12 -> Hidden=y BatchGate=n BatchResetHiddenPrev=k BatchHidden=s is_reverse:b=0
+im2sequence X=image -> Out=y kernels:I=2,2 strides:I=1,1 paddings:I=0,0,0,0
+increment X=i -> Out=i step:f=1
+layer_norm X=x Scale=b Bias=b -> Y=y Mean=n Variance=k begin_norm_axis:i=1
+less_than X=i Y=i -> Out=y axis:i=-1
+lod_reset X=x Y=ids -> Out=y target_lod:I=0,2,5 append:b=0
+logical_and X=flags Y=flags -> Out=y
+lookup_table W=w Ids=ids -> Out=y padding_idx:l=-1
+lookup_table_v2 W=w Ids=ids -> Out=y padding_idx:l=-1
+lstm Input=x16 H0=s4 C0=s4 Weight=w16 Bias=b28 -> Hidden=y Cell=n BatchGate=k BatchCellPreAct=s use_peepholes:b=1
+matmul X=z Y=w -> Out=y transpose_X:b=0 transpose_Y:b=1 alpha:f=2
+matmul_v2 X=image Y=image -> Out=y trans_x:b=0 trans_y:b=1
+mean X=x -> Out=y
+mul X=x Y=w -> Out=y x_num_col_dims:i=1 y_num_col_dims:i=1
+mul_grad X=x Y=w Out@GRAD=z -> X@GRAD=y Y@GRAD=n x_num_col_dims:i=1 y_num_col_dims:i=1
+one_hot X=ids -> Out=y depth:i=5 dtype:i=5 allow_out_of_range:b=0
+pow X=x -> Out=y factor:f=2
+reduce_sum X=image -> Out=y dim:I=1 keep_dim:b=0 reduce_all:b=0
+reduce_max X=x -> Out=y dim:I=0 keep_dim:b=1
+relu_grad Out=x Out@GRAD=z -> X@GRAD=y
+reshape2 X=x -> Out=y XShape=n shape:I=-1,2
+row_conv X=x Filter=w -> Out=y
+scale X=x -> Out=y scale:f=2 bias:f=1 bias_after_scale:b=1
+sequence_concat X=x X=x -> Out=y
+sequence_conv X=x Filter=w12t -> Out=y contextLength:i=3 contextStart:i=-1 contextStride:i=1
+sequence_enumerate X=ids -> Out=y win_size:i=2 pad_value:i=0
+sequence_erase X=ids -> Out=y tokens:I=1,2
+sequence_expand X=s4 Y=x -> Out=y ref_level:i=-1
+sequence_expand_as X=s4 Y=x -> Out=y
+sequence_mask X=i -> Y=y maxlen:i=-1 out_dtype:i=3
+sequence_pad X=x PadValue=one -> Out=y Length=n padded_length:i=-1
+sequence_pool X=x -> Out=y MaxIndex=n pooltype:s=MAX pad_value:f=0
+sequence_pool_grad X=x Out@GRAD=s4 -> X@GRAD=y pooltype:s=SUM
+sequence_reshape X=x -> Out=y new_dim:i=2
+sequence_reverse X=nested -> Y=y
+sequence_scatter X=z Ids=ids Updates=x1 -> Out=y
+sequence_slice X=x Offset=o Length=l -> Out=y
+sequence_softmax X=x1 -> Out=y
+sequence_topk_avg_pooling X=x1 ROW=x COLUMN=x -> Out=y topks:I=1,2 channel_num:i=1
+sequence_unpad X=image Length=l -> Out=y
+sgd Param=z Grad=z LearningRate=one -> ParamOut=z
+shape Input=image -> Out=y
+slice Input=x -> Out=y axes:I=0,1 starts:I=1,0 ends:I=3,9 decrease_axis:I=
+softmax X=image -> Out=y axis:i=-1
+softmax_with_cross_entropy Logits=x Label=ids -> Softmax=y Loss=n soft_label:b=0 axis:i=-1
+split X=x -> Out=y Out=n axis:i=1 num:i=0 sections:I=1,-1
+squeeze2 X=x1 -> Out=y XShape=n axes:I=1
+stack X=z X=z -> Y=y axis:i=0
+sum X=x X=x -> Out=y
+top_k X=x -> Out=y Indices=n k:i=2
+transpose2 X=image -> Out=y XShape=n axis:I=0,2,1
+unsqueeze2 X=x -> Out=y XShape=n axes:I=0,-1
+write_to_array X=x I=i -> Out=array
+read_from_array X=array I=i -> Out=y
+lod_array_length X=array -> Out=y
+lod_rank_table X=x -> Out=table level:i=0
+max_sequence_len RankTable=table -> Out=y
+lod_tensor_to_array X=x RankTable=table -> Out=array
+array_to_lod_tensor X=array RankTable=table -> Out=y
+shrink_rnn_memory X=s4 I=i RankTable=table -> Out=y
+reorder_lod_tensor_by_rank X=x RankTable=table -> Out=y
+split_lod_tensor X=x Mask=flags -> OutTrue=y OutFalse=n level:i=0
+merge_lod_tensor X=x Mask=flags InTrue=y InFalse=n -> Out=k level:i=0
+while X=x X=i Condition=going -> Out=i StepScopes=scopes sub_block:B=1 is_test:b=1
+conditional_block Cond=going Input=x -> Out=y Scope=scopes sub_block:B=1 is_scalar_condition:b=1
+)";
+
+template <class T, class Read>
+std::vector<T> list_of(const std::string& text, const Read& read) {
+  std::vector<T> numbers;
+  std::istringstream words(text);
+  for (std::string word; std::getline(words, word, ',');) numbers.push_back(static_cast<T>(read(word)));
+  return numbers;
+}
+lod::OpDesc::Attr attr_of(const std::string& word) {
+  const std::size_t colon = word.find(':');
+  lod::OpDesc::Attr attr{.name = word.substr(0, colon)};
+  const std::string text = word.substr(colon + 3);
+  const auto integer = [](const std::string& digits) { return std::stoll(digits); };
+  switch (word[colon + 1]) {
+    case 'i':
+      attr.i = static_cast<std::int32_t>(integer(text));
+      break;
+    case 'l':
+      attr.type = lod::AttrType::LONG;
+      attr.l = integer(text);
+      break;
+    case 'f':
+      attr.type = lod::AttrType::FLOAT;
+      attr.f = std::stof(text);
+      break;
+    case 'b':
+      attr.type = lod::AttrType::BOOLEAN;
+      attr.b = text == "1";
+      break;
+    case 's':
+      attr.type = lod::AttrType::STRING;
+      attr.s = text;
+      break;
+    case 'B':
+      attr.type = lod::AttrType::BLOCK;
+      attr.block_idx = static_cast<std::int32_t>(integer(text));
+      break;
+    case 'F':
+      attr.type = lod::AttrType::FLOATS;
+      attr.floats = list_of<float>(text, [](const std::string& digits) { return std::stof(digits); });
+      break;
+    default:
+      attr.type = lod::AttrType::INTS;
+      attr.ints = list_of<std::int32_t>(text, integer);
+  }
+  return attr;
+}
+std::vector<lod::OpDesc> operators_of_lines() {
+  std::vector<lod::OpDesc> all;
+  std::istringstream text(lines);
+  for (std::string line; std::getline(text, line);) {
+    if (line.empty()) continue;
+    std::istringstream words(line);
+    lod::OpDesc& op = all.emplace_back();
+    words >> op.type;
+    auto* vars = &op.inputs;
+    for (std::string word; words >> word;) {
+      const std::size_t equals = word.find('=');
+      if (word == "->") {
+        vars = &op.outputs;
+      } else if (word.find(':') != word.npos) {
+        op.attrs.push_back(attr_of(word));
+      } else if (!vars->empty() && vars->back().parameter == word.substr(0, equals)) {
+        vars->back().arguments.push_back(word.substr(equals + 1));
+      } else {
+        vars->push_back({.parameter = word.substr(0, equals), .arguments = {word.substr(equals + 1)}});
+      }
+    }
+  }
+  return all;
+}
+
+/// Block 0 with these operators, and block 1, which counts up to three.
+lod::ProgramDesc program_of(std::vector<lod::OpDesc> ops) {
+  using lod::DataType;
+  lod::ProgramDesc program;
+  program.blocks.resize(2);
+  lod::BlockDesc &root = program.blocks[0], &body = program.blocks[1];
+  const auto add = [&](const char* name, DataType type, std::vector<std::int64_t> dims, int levels = 0,
+                       bool persistable = false) {
+    root.vars.push_back(lod::VarDesc::lod_tensor(name, {type, std::move(dims)}, levels));
+    if (persistable) root.vars.back().persistable = true;
+  };
+  add("x", DataType::FP32, {-1, 4}, 1);
+  add("z", DataType::FP32, {5, 4});
+  add("x1", DataType::FP32, {-1, 1}, 1);
+  add("x12", DataType::FP32, {-1, 12}, 1);
+  add("x16", DataType::FP32, {-1, 16}, 1);
+  add("nested", DataType::FP64, {-1, 2}, 2);
+  add("s4", DataType::FP32, {3, 4});
+  add("image", DataType::FP32, {2, 3, 4});
+  add("ids", DataType::INT64, {-1, 1}, 1);
+  add("i", DataType::INT64, {1});
+  add("o", DataType::INT64, {3, 1});
+  add("l", DataType::INT64, {3});
+  add("flags", DataType::BOOL, {3, 1});
+  add("going", DataType::BOOL, {1});
+  add("one", DataType::FP32, {1});
+  for (const char* const name : {"y", "n", "k", "s"}) {
+    root.vars.push_back({.name = name, .type = {.type = lod::VarType::LOD_TENSOR}});
+  }
+  add("w", DataType::FP32, {4, 4}, 0, true);
+  add("w6", DataType::FP32, {6, 4}, 0, true);
+  add("w12", DataType::FP32, {4, 12}, 0, true);
+  add("w12t", DataType::FP32, {12, 4}, 0, true);
+  add("w16", DataType::FP32, {4, 16}, 0, true);
+  add("b", DataType::FP32, {4}, 0, true);
+  add("b3", DataType::FP32, {3}, 0, true);
+  add("b12", DataType::FP32, {1, 12}, 0, true);
+  add("b28", DataType::FP32, {1, 28}, 0, true);
+  root.vars.push_back(lod::VarDesc::of_type("array", lod::VarType::LOD_TENSOR_ARRAY));
+  root.vars.push_back(lod::VarDesc::of_type("table", lod::VarType::LOD_RANK_TABLE));
+  root.vars.push_back(lod::VarDesc::of_type("scopes", lod::VarType::STEP_SCOPES));
+  root.ops = std::move(ops);
+  body.idx = 1;
+  body.parent_idx = 0;
+  body.vars = {lod::VarDesc::lod_tensor("three", {DataType::INT64, {1}})};
+  body.ops = {{.outputs = {{"Out", {"three"}}}, .type = "fill_constant"},
+              {.inputs = {{"X", {"i"}}}, .outputs = {{"Out", {"i"}}}, .type = "increment"},
+              {.inputs = {{"X", {"i"}}, {"Y", {"three"}}}, .outputs = {{"Out", {"going"}}}, .type = "less_than"}};
+  for (const char* const word : {"shape:I=1", "dtype:i=3", "value:f=3"}) body.ops[0].attrs.push_back(attr_of(word));
+  return program;
+}
+
+/// Memory of which there is little.
+class LittleMemory final : public std::pmr::memory_resource {
+ private:
+  void* do_allocate(std::size_t bytes, std::size_t alignment) override {
+    if (bytes > left_) throw std::bad_alloc();
+    left_ -= bytes;
+    return std::pmr::new_delete_resource()->allocate(bytes, alignment);
+  }
+  void do_deallocate(void* memory, std::size_t bytes, std::size_t alignment) override {
+    left_ += bytes;
+    std::pmr::new_delete_resource()->deallocate(memory, bytes, alignment);
+  }
+  bool do_is_equal(const std::pmr::memory_resource& other) const noexcept override { return this == &other; }
+
+  std::size_t left_ = std::size_t{1} << 20;
+};
+
+/// A tensor as described, of small numbers; none if it would be large.
+std::optional<lod::AnyLoDTensor> tensor_of(const lod::LoDTensorDesc& desc, std::pmr::memory_resource& memory) {
+  std::vector<std::int64_t> dims = desc.tensor.dims;
+  if (dims.empty() || dims.size() > lod::Shape::max_rank) return std::nullopt;
+  std::int64_t count = 1;
+  for (std::int64_t& dim : dims) {
+    if (dim < 0) dim = 5;
+    if (dim > 64) return std::nullopt;
+    count *= std::max<std::int64_t>(dim, 1);
+    if (count > 1024) return std::nullopt;
+  }
+  const std::int64_t rows = dims[0];
+  lod::LoD lod;
+  if (desc.lod_level > 0) {
+    std::vector<std::vector<std::int64_t>> lengths(static_cast<std::size_t>(std::min<std::int32_t>(desc.lod_level, 3)));
+    lengths.back() = {std::min<std::int64_t>(rows, 2), 0, rows - std::min<std::int64_t>(rows, 2)};
+    for (std::size_t level = 0; level + 1 < lengths.size(); ++level) lengths[level] = {1, 2};
+    if (lengths.size() == 3) lengths[0] = {2};
+    lod = lod::LoD::from_lengths(lengths);
+  }
+  const lod::Shape shape(dims), row_shape = shape.without_first();
+  const auto filled = [&]<class T>(T) {
+    lod::LoDTensor<T> made =
+        lod.levels() > 0 ? lod::LoDTensor<T>(lod, row_shape, &memory) : lod::LoDTensor<T>(shape, &memory);
+    std::int64_t number = 0;
+    for (T& value : made.values()) value = static_cast<T>(number++ % 4);
+    return lod::AnyLoDTensor(std::move(made));
+  };
+  switch (desc.tensor.data_type) {
+    case lod::DataType::FP32:
+      return filled(float{});
+    case lod::DataType::FP64:
+      return filled(double{});
+    case lod::DataType::INT32:
+      return filled(std::int32_t{});
+    case lod::DataType::INT64:
+      return filled(std::int64_t{});
+    case lod::DataType::BOOL:
+      return filled(bool{});
+    default:
+      return std::nullopt;
+  }
+}
+
+/// Calls f(), which may throw what the library documents of programs.
+template <class F>
+void survive(const F& f) {
+  try {
+    f();
+  } catch (const std::invalid_argument&) {
+  } catch (const std::out_of_range&) {
+  } catch (const lod::LimitExceeded&) {
+  } catch (const std::bad_alloc&) {
+  }
+}
+
+void run(const lod::ProgramDesc& program) {
+  LittleMemory memory;
+  lod::Scope scope;
+  lod::Feed feed;
+  for (const lod::VarDesc& var : program.blocks[0].vars) {
+    if (var.type.type != lod::VarType::LOD_TENSOR || !var.type.lod_tensor) continue;
+    auto value = tensor_of(*var.type.lod_tensor, memory);
+    if (!value) continue;
+    if (var.persistable) {
+      scope.var(var.name) = std::move(*value);
+    } else {
+      feed.emplace(var.name, std::move(*value));
+    }
+  }
+  lod::PreparedProgram prepared(lod::CpuExecutor(1, &memory), program, scope, {}, {.steps = 10});
+  prepared.run(feed);
+  prepared.run(feed);
+}
+
+const std::vector<lod::OpDesc>& known_operators() {
+  static const auto* const all = new std::vector<lod::OpDesc>(operators_of_lines());
+  return *all;
+}
+
+/// Breaks a program somewhere.
+class Mutation {
+ public:
+  Mutation(lod::ProgramDesc& program, unsigned seed) : program_(program), random_(seed) {
+    lod::BlockDesc& block = program.blocks[below(program.blocks.size())];
+    switch (below(8)) {
+      case 0:
+        if (block.ops.size() < 8) {
+          block.ops.insert(block.ops.begin() + static_cast<std::ptrdiff_t>(below(block.ops.size() + 1)),
+                           known_operators()[below(known_operators().size())]);
+        }
+        break;
+      case 1:
+        if (!block.vars.empty()) change(block.vars[below(block.vars.size())]);
+        break;
+      case 2:
+        if (!block.ops.empty())
+          block.ops.erase(block.ops.begin() + static_cast<std::ptrdiff_t>(below(block.ops.size())));
+        break;
+      default:
+        if (!block.ops.empty()) change(block.ops[below(block.ops.size())]);
+    }
+  }
+
+ private:
+  std::size_t below(std::size_t count) { return random_() % count; }
+  std::int64_t number() {
+    constexpr std::int64_t odd[] = {0,
+                                    1,
+                                    -1,
+                                    2,
+                                    3,
+                                    4,
+                                    5,
+                                    7,
+                                    12,
+                                    -2,
+                                    -100,
+                                    1000,
+                                    1 << 20,
+                                    std::numeric_limits<std::int32_t>::max(),
+                                    std::numeric_limits<std::int32_t>::min(),
+                                    std::int64_t{1} << 40,
+                                    std::numeric_limits<std::int64_t>::max(),
+                                    std::numeric_limits<std::int64_t>::min()};
+    return odd[below(std::size(odd))];
+  }
+  void change(lod::VarDesc& var) {
+    if (!var.type.lod_tensor) return;
+    lod::TensorDesc& tensor = var.type.lod_tensor->tensor;
+    switch (below(4)) {
+      case 0:
+        var.type.lod_tensor->lod_level = static_cast<std::int32_t>(below(4));
+        break;
+      case 1: {
+        constexpr lod::DataType types[] = {lod::DataType::BOOL, lod::DataType::INT32, lod::DataType::INT64,
+                                           lod::DataType::FP32, lod::DataType::FP64};
+        tensor.data_type = types[below(std::size(types))];
+        break;
+      }
+      case 2:
+        if (below(2) == 0) {
+          tensor.dims.push_back(number());
+        } else if (!tensor.dims.empty()) {
+          tensor.dims.pop_back();
+        }
+        break;
+      default:
+        if (!tensor.dims.empty()) tensor.dims[below(tensor.dims.size())] = static_cast<std::int64_t>(below(7)) - 1;
+    }
+  }
+  void change(lod::OpDesc& op) {
+    if (below(2) == 0 && !op.attrs.empty()) return change(op.attrs[below(op.attrs.size())]);
+    auto& vars = below(3) > 0 ? op.inputs : op.outputs;
+    if (vars.empty()) return;
+    auto& arguments = vars[below(vars.size())].arguments;
+    const auto& known = program_.blocks[0].vars;
+    if (known.empty()) return;
+    const std::string& name = known[below(known.size())].name;
+    if (arguments.empty() || below(8) == 0) {
+      arguments.push_back(name);
+    } else if (below(12) == 0) {
+      arguments.pop_back();
+    } else {
+      arguments[below(arguments.size())] = name;
+    }
+  }
+  void change(lod::OpDesc::Attr& attr) {
+    if (attr.i) attr.i = static_cast<std::int32_t>(number());
+    if (attr.l) attr.l = number();
+    if (attr.f) attr.f = static_cast<float>(number());
+    if (attr.b) attr.b = !*attr.b;
+    if (attr.block_idx) attr.block_idx = static_cast<std::int32_t>(below(3));
+    if (attr.s) attr.s = std::to_string(number());
+    if (attr.type != lod::AttrType::INTS) return;
+    if (below(4) == 0 || attr.ints.empty()) {
+      attr.ints.push_back(static_cast<std::int32_t>(number()));
+    } else if (below(4) == 0) {
+      attr.ints.pop_back();
+    } else if (below(4) == 0) {
+      attr.type = lod::AttrType::LONGS;
+      attr.longs.assign(attr.ints.begin(), attr.ints.end());
+      attr.longs[below(attr.longs.size())] = number();
+    } else {
+      attr.ints[below(attr.ints.size())] = static_cast<std::int32_t>(number());
+    }
+  }
+
+  lod::ProgramDesc& program_;
+  std::minstd_rand random_;
+};
+
+}  // namespace
+
+std::vector<std::string> lod_fuzz::seeds() {
+  std::vector<std::string> all;
+  for (const lod::OpDesc& op : known_operators()) all.push_back(lod::encode(program_of({op})));
+  return all;
+}
+
+extern "C" std::size_t LLVMFuzzerCustomMutator(std::uint8_t* data, std::size_t size, std::size_t most, unsigned seed);
+extern "C" std::size_t LLVMFuzzerCustomMutator(std::uint8_t* data, std::size_t size, std::size_t most, unsigned seed) {
+  if (seed % 8 > 0) {
+    try {
+      auto program = lod::decode<lod::ProgramDesc>(lod_fuzz::input(data, size));
+      if (!program.blocks.empty()) {
+        for (unsigned i = 0; i <= seed / 8 % 3; ++i) Mutation(program, seed + i);
+        const std::string bytes = lod::encode(program);
+        if (bytes.size() <= most) {
+          std::copy(bytes.begin(), bytes.end(), data);
+          return bytes.size();
+        }
+      }
+    } catch (const lod::ParseError&) {
+    }
+  }
+  return LLVMFuzzerMutate(data, size, most);
+}
+
+extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
+  std::optional<lod::ProgramDesc> program;
+  try {
+    program = lod::decode<lod::ProgramDesc>(lod_fuzz::input(data, size));
+  } catch (const lod::ParseError&) {
+    return 0;
+  }
+  std::size_t count = 0;
+  for (const lod::BlockDesc& block : program->blocks) count += block.ops.size();
+  if (count > 32) return 0;
+  survive([&] {
+    lod::ProgramDesc described = *program;
+    lod::infer_shapes(described);
+  });
+  survive([&] {
+    lod::validate(*program);
+    if (!program->blocks[0].vars.empty()) static_cast<void>(lod::prune(*program, {program->blocks[0].vars[0].name}));
+    run(*program);
+  });
+  return 0;
+}
