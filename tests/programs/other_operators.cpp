@@ -108,6 +108,7 @@ TEST_CASE("conv2d refuses what it does not know, and shapes that do not fit") {
   constexpr int most = std::numeric_limits<int>::max();
   CHECK_THROWS_AS(convolved(images, ones({1, 2, 2, 2}), {attr("dilations", Ints{most, most})}), ShapeMismatch);
   CHECK(convolved(images, ones({1, 2, 2, 2}), {attr("strides", Ints{most, most})}).shape() == Shape{1, 1, 1, 1});
+  CHECK(convolved(lod::LoDTensor<float>({1, 0, most, most}), ones({0, 0, 1, 1})).shape() == Shape{1, 0, most, most});
 }
 
 TEST_CASE("pool2d takes the greatest number or the mean of each window") {

@@ -60,6 +60,8 @@ class Convolution {
   /// Calls f(ConvolutionTile) for each.
   template <class F>
   void for_each_tile(const F& f) const {
+    // Where there is nothing to compute, other dimensions may be greater than any memory.
+    if (shape.elements() == 0) return;
     const std::int64_t windows = y.height * y.width, step = windows_at_a_time();
     for (std::int64_t image = 0; image < x.images; ++image) {
       for (std::int64_t group = 0; group < groups; ++group) {

@@ -9,7 +9,6 @@
 #include <lod/core/shape.hpp>
 #include <lod/core/target.hpp>
 #include <lod/program/operator.hpp>
-#include <lod/program/operators/reductions.hpp>
 #include <lod/program/operators/shapes.hpp>
 #include <lod/program/operators/windows.hpp>
 
@@ -49,6 +48,7 @@ class Pooling {
   /// Calls f(PooledWindow) for each.
   template <class F>
   void for_each(const F& f) const noexcept {
+    if (shape.elements() == 0) return;  // other dimensions may be greater than any memory
     for (std::int64_t image = 0; image < x.images; ++image) {
       for (std::int64_t channel = 0; channel < x.channels; ++channel) {
         const std::int64_t first = image * x.image + channel * x.channel;
@@ -114,9 +114,13 @@ RunOperator<E> pool2d(const OperatorArguments& op) {
       T* const to = y.template elements<T>();
       of.for_each([&](const PooledWindow& window) {
         if (options.is_max()) {
-          T greatest = window.is_empty() ? std::numeric_limits<T>::lowest() : FindingGreatest::begin<T>();
-          of.for_each_pixel(window, [&](std::int64_t i) { greatest = FindingGreatest::add(greatest, images[i]); });
-          to[window.result] = greatest;
+          T greatest = window.is_empty() ? std::numeric_limits<T>::lowest() : -std::numeric_limits<T>::infinity();
+          bool has_nan = false;  // without a jump, of which random numbers would mispredict many
+          of.for_each_pixel(window, [&](std::int64_t i) {
+            greatest = greatest < images[i] ? images[i] : greatest;
+            has_nan |= std::isnan(images[i]);
+          });
+          to[window.result] = has_nan ? std::numeric_limits<T>::quiet_NaN() : greatest;
         } else {
           double total = 0;
           of.for_each_pixel(window, [&](std::int64_t i) { total += static_cast<double>(images[i]); });
