@@ -1,29 +1,22 @@
 // SPDX-License-Identifier: Apache-2.0
 // The gradients of operators on sequences, as these describe them: on double against differences, on float against
 // those; twice, since a second run must allocate nothing. paddle_test.py compares them with PaddlePaddle's.
-#include "programs/one_operator.hpp"
+#include "programs/operator_gradients.hpp"
 #include "support/count_allocations.hpp"
-#include "support/gradient.hpp"
 #include "support/random_batch.hpp"
 #include "support/random_lod.hpp"
 
 #include <doctest/doctest.h>
 
-#include <algorithm>
-#include <cstddef>
 #include <cstdint>
-#include <set>
 #include <string>
-#include <utility>
 #include <vector>
 
 using lod::AnyLoDTensor;
-using lod::DataType;
 using lod::LoD;
 using lod::LoDTensor;
 using lod::Shape;
 using lod_test::attr;
-using lod_test::Attrs;
 using lod_test::Engine;
 using lod_test::numbers;
 using lod_test::plain;
@@ -34,36 +27,6 @@ namespace {
 
 using Lengths = std::vector<std::vector<std::int64_t>>;
 
-/// An operator, and the inputs for which no gradient is wanted beside those that are not of real numbers.
-struct Sample {
-  std::string type;
-  std::vector<std::pair<std::string, std::vector<AnyLoDTensor>>> inputs;
-  std::vector<std::string> outputs;  ///< of the first one gradients are taken
-  Attrs attrs = {};
-  std::set<std::string, std::less<>> constants = {};
-
-  lod::OpDesc desc() const {
-    lod_test::Arguments in, out;
-    for (const auto& one : inputs) {
-      in.emplace_back(one.first, std::vector<std::string>());
-      for (std::size_t i = 0; i < one.second.size(); ++i) in.back().second.push_back(name(one.first, i));
-    }
-    for (const std::string& output : outputs) out.push_back({output, {output}});
-    return lod_test::op(type, in, out, attrs);
-  }
-  static std::string name(const std::string& parameter, std::size_t i) { return parameter + std::to_string(i); }
-};
-
-/// The same numbers as float.
-AnyLoDTensor in_float(const AnyLoDTensor& x) {
-  if (x.data_type() != DataType::FP64) return x;
-  LoDTensor<float> y;
-  y.resize(x.lod(), x.row_shape(), x.rows());
-  const auto values = x.view<double>().values();
-  std::transform(values.begin(), values.end(), y.data(), [](double v) { return static_cast<float>(v); });
-  return y;
-}
-
 /// What tests draw from the seed.
 class Gradients {
  protected:
@@ -72,79 +35,10 @@ class Gradients {
     return real_numbers<double>(engine_, LoD::from_lengths(lengths), row_shape);
   }
   AnyLoDTensor dense(const Shape& shape) { return real_numbers<double>(engine_, shape); }
-  void check(const Sample& sample);
+  void check(const lod_test::GradientSample& sample) { lod_test::check_gradients(engine_, sample); }
 
   Engine engine_ = Engine(lod_test::first_seed());
 };
-
-void Gradients::check(const Sample& sample) {
-  CAPTURE(lod_test::first_seed());
-  CAPTURE(sample.type);
-  const lod::OpDesc op = sample.desc();
-  lod::Feed feed;
-  lod::GradientArguments::Names constants;
-  std::vector<std::string> inputs, gradients;
-  for (const auto& [parameter, tensors] : sample.inputs) {
-    for (std::size_t i = 0; i < tensors.size(); ++i) {
-      const std::string name = Sample::name(parameter, i);
-      feed[name] = tensors[i];
-      if (tensors[i].data_type() != DataType::FP64 || sample.constants.contains(parameter)) {
-        constants.insert(name);
-      } else {
-        inputs.push_back(name);
-        gradients.push_back(name + "@GRAD");
-      }
-    }
-  }
-  const auto type = lod::operators().find(sample.type);
-  REQUIRE(type);
-  REQUIRE(type->gradient);
-  std::vector<lod::OpDesc> ops = {op};
-  for (lod::OpDesc& one : type->gradient(lod::GradientArguments(op, constants))) ops.push_back(std::move(one));
-  lod::Scope scope;
-  const lod::CpuExecutor executor(1);
-  lod::PreparedProgram forward(executor, lod_test::program_of({op}), scope, {sample.outputs[0]});
-  lod::PreparedProgram both(executor, lod_test::program_of(ops), scope, gradients);
-  const std::string seed = sample.outputs[0] + "@GRAD";
-
-  AnyLoDTensor dy;
-  std::vector<std::vector<double>> slopes;
-  for (std::size_t k = 0; k < inputs.size(); ++k) {
-    CAPTURE(inputs[k]);
-    auto x = feed[inputs[k]].copy<double>();
-    const lod::Feed before = feed;
-    lod_test::check_gradient(
-        engine_, x,
-        [&](const LoDTensor<double>& moved) {
-          feed[inputs[k]] = LoDTensor<double>(moved);
-          return forward.run(feed)[0].copy<double>();
-        },
-        [&](const LoDTensor<double>& weights) {
-          dy = LoDTensor<double>(weights);
-          feed[seed] = dy;
-          auto found = both.run(feed)[k].copy<double>();
-          feed.erase(seed);
-          return found;
-        });
-    feed = before;
-  }
-  feed[seed] = dy;
-  for (const AnyLoDTensor& one : both.run(feed)) slopes.push_back(numbers<double>(one));
-  for (auto& one : feed) one.second = in_float(one.second);
-  both.run(feed);
-  both.run(feed);
-  const std::int64_t allocations = lod_test::allocations;
-  const auto& found = both.run(feed);
-  if (lod_test::counts_allocations) CHECK(lod_test::allocations == allocations);
-  for (std::size_t k = 0; k < inputs.size(); ++k) {
-    CAPTURE(inputs[k]);
-    const auto near = numbers<float>(found[k]);
-    REQUIRE(near.size() == slopes[k].size());
-    for (std::size_t i = 0; i < near.size(); ++i) {
-      CHECK(static_cast<double>(near[i]) == doctest::Approx(slopes[k][i]).epsilon(1e-4).scale(1));
-    }
-  }
-}
 
 /// Batches with an empty sequence, with two levels, and without sequences.
 const Lengths batches[] = {{{2, 0, 3}}, {{1, 0, 2}, {3, 0, 1}}, {{}}};
@@ -310,13 +204,13 @@ TEST_CASE_FIXTURE(Gradients, "pool2d: gradients by images") {
 }
 
 TEST_CASE_FIXTURE(Gradients, "nce: gradients by rows, weights and bias") {
-  Sample sample = {"nce",
-                   {{"Input", {dense({3, 2})}},
-                    {"Label", {plain<std::int64_t>({3, 2}, {0, 4, 2, 2, 1, 4})}},
-                    {"Weight", {dense({5, 2})}},
-                    {"Bias", {dense({5, 1})}}},
-                   {"Cost", "SampleLogits", "SampleLabels"},
-                   {attr("num_total_classes", 5), attr("num_neg_samples", 4), attr("seed", 3)}};
+  lod_test::GradientSample sample = {"nce",
+                                     {{"Input", {dense({3, 2})}},
+                                      {"Label", {plain<std::int64_t>({3, 2}, {0, 4, 2, 2, 1, 4})}},
+                                      {"Weight", {dense({5, 2})}},
+                                      {"Bias", {dense({5, 1})}}},
+                                     {"Cost", "SampleLogits", "SampleLabels"},
+                                     {attr("num_total_classes", 5), attr("num_neg_samples", 4), attr("seed", 3)}};
   check(sample);
   sample.inputs[0].second[0] = dense({0, 2});
   sample.inputs[1].second[0] = plain<std::int64_t>({0, 2}, {});
@@ -364,10 +258,10 @@ TEST_CASE_FIXTURE(Gradients, "gru, gru_unit: gradients by input, weights, bias a
     const auto sequences = static_cast<std::int64_t>(lengths.back().size());
     for (const bool flag : {false, true}) {
       const auto x = rows(lengths, {6}), weight = dense({2, 6});
-      Sample sample = {"gru",
-                       {{"Input", {x}}, {"Weight", {weight}}},
-                       {"Hidden", "BatchGate", "BatchResetHiddenPrev", "BatchHidden"},
-                       {attr("is_reverse", flag), attr("origin_mode", !flag)}};
+      lod_test::GradientSample sample = {"gru",
+                                         {{"Input", {x}}, {"Weight", {weight}}},
+                                         {"Hidden", "BatchGate", "BatchResetHiddenPrev", "BatchHidden"},
+                                         {attr("is_reverse", flag), attr("origin_mode", !flag)}};
       check(sample);
       sample.inputs.push_back({"H0", {dense({sequences, 2})}});
       sample.inputs.push_back({"Bias", {dense({1, 6})}});
@@ -385,7 +279,7 @@ TEST_CASE_FIXTURE(Gradients, "lstm: gradients by input, weights, bias, peepholes
   for (const Lengths& lengths : batches) {
     const auto sequences = static_cast<std::int64_t>(lengths.back().size());
     for (const bool flag : {false, true}) {
-      Sample sample = {
+      lod_test::GradientSample sample = {
           "lstm",
           {{"Input", {rows(lengths, {8})}}, {"Weight", {dense({2, 8})}}, {"Bias", {dense({1, flag ? 14 : 8})}}},
           {"Hidden", "Cell", "BatchGate", "BatchCellPreAct"},

@@ -297,7 +297,7 @@ class SlicedAxes {
     }
   }
 
-  /// What is cut from a shape.
+  /// What is cut from a tensor.
   struct Cut {
     Shape lengths;  ///< of the part
     Shape result;   ///< the same without dropped axes
@@ -320,8 +320,9 @@ class SlicedAxes {
       }
     }
   };
-  /// `name` is that of the tensor, for errors.
-  Cut of(const Shape& shape, const std::string& name) const {
+  template <class E>
+  Cut of(const OperatorCall<E>& call, const Slot& x) const {
+    const Shape shape = call.tensor(x).shape();
     Cut cut;
     std::array<std::int64_t, Shape::max_rank> lengths{};
     std::array<bool, Shape::max_rank> is_dropped{};
@@ -338,8 +339,8 @@ class SlicedAxes {
     for (const std::int64_t axis : dropped_) {
       const std::size_t dim = axis_of(axis, shape.size());
       if (lengths[dim] != 1) {
-        throw ShapeMismatch(detail::text(
-            {name, ": ", lengths[dim], " elements along axis ", axis, ", expected one, since it is in decrease_axis"}));
+        throw ShapeMismatch(detail::text({call.name(x), ": ", lengths[dim], " elements along axis ", axis,
+                                          ", expected one, since it is in decrease_axis"}));
       }
       is_dropped[dim] = true;
     }
@@ -361,7 +362,7 @@ RunOperator<E> slice(const OperatorArguments& op) {
   const Slot x = op.input("Input"), out = op.output("Out");
   return [=, axes = SlicedAxes(op)](OperatorCall<E>& call) {
     const AnyLoDTensor& from = call.tensor(x);
-    const auto cut = axes.of(from.shape(), call.name(x));
+    const auto cut = axes.of(call, x);
     const auto size = static_cast<std::int64_t>(size_of(from.data_type()));
     auto y = call.output_bytes(out, from.data_type(), cut.result, cut.cuts_rows ? AnyLoDTensor() : from);
     std::byte* to = y.data();

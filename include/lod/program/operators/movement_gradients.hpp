@@ -89,7 +89,7 @@ RunOperator<E> slice_grad(const OperatorArguments& op) {
   const Slot x = op.input("Input"), dy = op.input("Out@GRAD"), dx = op.output("Input@GRAD");
   return [=, axes = SlicedAxes(op)](OperatorCall<E>& call) {
     const AnyLoDTensor &whole = call.tensor(x), &from = call.tensor(dy);
-    const auto cut = axes.of(whole.shape(), call.name(x));
+    const auto cut = axes.of(call, x);
     if (from.rows() * from.row_size() != cut.lengths.elements() || from.data_type() != whole.data_type()) {
       throw ShapeMismatch(
           detail::text({call.name(dy), ": ", to_string(from.data_type()), " of shape ", to_string(from.shape()),
