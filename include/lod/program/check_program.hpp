@@ -9,6 +9,7 @@
 #include <lod/core/name_hash.hpp>
 #include <lod/core/target.hpp>
 #include <lod/program/data_flow.hpp>
+#include <lod/program/place_of.hpp>
 #include <lod/program/program.hpp>
 #include <lod/program/scope.hpp>
 
@@ -25,17 +26,6 @@ namespace lod::inline LOD_INTERFACE::detail::inline LOD_TARGET {
 
 /// Whether an operator only names what enters or leaves a program.
 inline bool is_feed_or_fetch(const OpDesc& op) { return op.type == "feed" || op.type == "fetch"; }
-
-inline std::string place_of(const OpDesc& op, std::int32_t block, std::size_t i) {
-  return text({"block ", block, ", operator ", i, " '", op.type, "'"});
-}
-
-/// Whether an operator owns blocks.
-inline bool owns_blocks(const OpDesc& op) {
-  bool owns = false;
-  for_each_block(op, [&](std::int32_t) { owns = true; });
-  return owns;
-}
 
 /// Calls f(block, operator, its number) for each operator that can run, those of inner blocks after the one that owns
 /// them. No block may contain itself, which DataFlow excludes.

@@ -46,6 +46,13 @@ LOD_TAGGED void for_each_block(Op& op, const F& f) {
   }
 }
 
+/// Whether an operator owns blocks.
+LOD_TAGGED inline bool owns_blocks(const OpDesc& op) {
+  bool owns = false;
+  for_each_block(op, [&](std::int32_t) { owns = true; });
+  return owns;
+}
+
 /// The names of the variables that an operator reads and writes: as its arguments, as attributes of type VAR and VARS,
 /// or in the blocks that it owns, unless the variables belong to these blocks. Each name occurs once in a list, in the
 /// order of first use. Valid as long as the program stays unchanged.

@@ -16,6 +16,7 @@
 #include <lod/program/gradient.hpp>
 #include <lod/program/infer_shape_context.hpp>
 #include <lod/program/operator.hpp>
+#include <lod/program/place_of.hpp>
 #include <lod/program/program.hpp>
 
 #include <algorithm>
@@ -29,23 +30,6 @@
 #include <vector>
 
 namespace lod::inline LOD_INTERFACE::detail::inline LOD_TARGET {
-
-/// "block 1, operator 3 'mul' (X: 'a', Y: 'b'; Out: 'c')", for errors.
-inline std::string place_with_variables(const OpDesc& op, std::int32_t block, std::size_t i) {
-  std::string place = text({"block ", block, ", operator ", i, " '", op.type, "'"});
-  const char* before = " (";
-  for (const auto* vars : {&op.inputs, &op.outputs}) {
-    for (const OpDesc::Var& var : *vars) {
-      for (const std::string& name : var.arguments) {
-        if (name.empty() || name == empty_variable_name) continue;
-        place += text({before, var.parameter, ": '", name, "'"});
-        before = ", ";
-      }
-    }
-    before = before[0] == ' ' ? " (" : "; ";
-  }
-  return before[0] == ' ' ? place : place + ")";
-}
 
 /// Goes through the blocks of a program and applies the rules of their operators, to descriptions of its own.
 class ShapeInference {

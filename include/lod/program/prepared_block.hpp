@@ -13,6 +13,7 @@
 #include <lod/program/check_program.hpp>
 #include <lod/program/data_flow.hpp>
 #include <lod/program/operator.hpp>
+#include <lod/program/place_of.hpp>
 #include <lod/program/program.hpp>
 #include <lod/program/run.hpp>
 #include <lod/program/scope.hpp>
@@ -152,24 +153,7 @@ class PreparedBlock final : public BlockToRun {
       if (written && written == running_.outside->find(name)) persists.emplace_back(name);
     }
     steps_.push_back({std::move(run), OperatorCall<E>(running_.executor, std::move(variables)),
-                      detail::place_of(op, block_, i) + arguments_of(op), std::move(persists), detail::owns_blocks(op),
-                      op.type});
-  }
-  /// " (X: 'x', Y: 'w'; Out: 'y')"; nothing for operators that own blocks, whose lists are long and say little.
-  static std::string arguments_of(const OpDesc& op) {
-    std::string all;
-    if (detail::owns_blocks(op)) return all;
-    for (const auto* vars : {&op.inputs, &op.outputs}) {
-      const char* before = all.empty() ? " (" : vars == &op.inputs ? ", " : "; ";
-      for (const OpDesc::Var& var : *vars) {
-        for (const std::string& name : var.arguments) {
-          if (is_empty(name)) continue;
-          all += detail::text({before, var.parameter, ": '", name, "'"});
-          before = ", ";
-        }
-      }
-    }
-    return all.empty() ? all : all + ")";
+                      detail::place_with_variables(op, block_, i), std::move(persists), owns_blocks(op), op.type});
   }
 
   /// Those that write what outlives the run are left out: when one fails, it says which operators before it have run.

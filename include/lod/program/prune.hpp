@@ -59,13 +59,11 @@ inline void add_names(const OpDesc& op, NameSet& names) {
   for (const auto* vars : {&op.inputs, &op.outputs}) {
     for (const OpDesc::Var& var : *vars) names.insert(var.arguments.begin(), var.arguments.end());
   }
-  bool owns_blocks = false;
-  for_each_block(op, [&](std::int32_t) { owns_blocks = true; });
   for (const OpDesc::Attr& attr : op.attrs) {
     if (attr.type == AttrType::VAR && attr.var_name) names.insert(*attr.var_name);
     if (attr.type == AttrType::VARS) names.insert(attr.vars_name.begin(), attr.vars_name.end());
     // `recurrent` names the states of its block in strings.
-    if (attr.type == AttrType::STRINGS && owns_blocks) names.insert(attr.strings.begin(), attr.strings.end());
+    if (attr.type == AttrType::STRINGS && owns_blocks(op)) names.insert(attr.strings.begin(), attr.strings.end());
   }
 }
 
