@@ -89,6 +89,10 @@ TEST_CASE("run: memory may have a limit, which what outlives the run does not ne
   Scope scope;
   CHECK_THROWS_AS(lod::run(program, scope, {.fetch = {"y"}, .limits = {.bytes = 3999}}), LimitExceeded);
   CHECK(numbers<float>(lod::run(program, scope, {.fetch = {"y"}, .limits = {.bytes = 5000}})[0]) == Floats(1000, 7));
+  const ProgramDesc pads = program_of({op("sequence_pad", {{"X", {"x"}}, {"PadValue", {"v"}}},
+                                          {{"Out", {"y"}}, {"Length", {"n"}}}, {attr("padded_length", 1 << 30)})});
+  const lod::Feed feed = {{"x", ragged<float>({1, 2}, {}, {1, 2, 3})}, {"v", plain<float>({1}, {0})}};
+  CHECK_THROWS_AS(lod::run(pads, scope, {.feed = feed, .fetch = {"y"}, .limits = {.bytes = 5000}}), LimitExceeded);
   CHECK(numbers<float>(lod::run(program, scope, {.fetch = {"y"}})[0]) == Floats(1000, 7));
 }
 

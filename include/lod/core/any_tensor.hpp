@@ -178,6 +178,8 @@ class AnyLoDTensor {
   LOD_TAGGED bool shares_memory() const noexcept {
     return bytes_.wrapped() || (bytes_.block() && !bytes_.block()->unique());
   }
+  /// Where its memory is from, or will be, if there is none yet.
+  LOD_TAGGED std::pmr::memory_resource* resource() const noexcept { return bytes_.resource(); }
 
   /// The values and levels, borrowed: valid as long as this object and any owner of the memory exist. Throws
   /// ShapeMismatch unless the elements are of type T.

@@ -28,7 +28,8 @@ class OutputTensor {
       : variable_(variable.get<AnyLoDTensor>()),
         spare_(spare),
         tensor_(resource),
-        is_taken_(kept().template holds<T>() && !kept().read_only() && !kept().shares_memory()),
+        is_taken_(kept().template holds<T>() && kept().resource() == resource && !kept().read_only() &&
+                  !kept().shares_memory()),
         exceptions_(std::uncaught_exceptions()) {
     if (is_taken_) tensor_ = std::move(kept()).template take<T>();
   }
