@@ -6,6 +6,7 @@
 #pragma once
 
 #include <lod/core/target.hpp>
+#include <lod/program/data_flow.hpp>
 #include <lod/program/program.hpp>
 
 #include <algorithm>
