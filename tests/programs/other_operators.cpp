@@ -250,7 +250,7 @@ TEST_CASE("save and load, alone and combined, stay in the folder that they may u
   CHECK_THROWS_AS(run(op("load_combine", {}, {{"Out", {"y"}}}, {file("all")}), {}, {"y"}), lod::ParseError);
   CHECK_THROWS_AS(run(op("load", {}, {{"Out", {"y"}}}, {file("none")}), {}, {"y"}), std::system_error);
 
-  for (const char* const path : {"../x", "a/../../x", "/tmp/x", "", ".", "a//x", "a/"}) {
+  for (const char* const path : {"../x", "a/../../x", "/x", "", ".", "a//x", "a/"}) {
     CAPTURE(path);
     CHECK_THROWS_AS(run(op("save", {{"X", {"x"}}}, {}, {file(path)}), {{"x", x}}, {}), InvalidProgram);
     CHECK_THROWS_AS(run(op("load_combine", {}, {{"Out", {"y"}}}, {file(path)}), {}, {"y"}), InvalidProgram);

@@ -151,8 +151,7 @@ RunOperator<E> softmax_with_cross_entropy(const OperatorArguments& op) {
   return [=](OperatorCall<E>& call) {
     const AnyLoDTensor& from = call.tensor(x);
     const Shape shape = from.shape();
-    const std::size_t last = axis_of(axis, shape.size());
-    if (last + 1 != shape.size()) throw OutOfRange(detail::text({"axis ", axis, ", expected the last"}));
+    const std::size_t last = last_axis(axis, shape.size());
     const Around around(shape, last);
     call.with_floating(x, [&](auto element) {
       using T = typename decltype(element)::type;
@@ -186,8 +185,7 @@ RunOperator<E> softmax_with_cross_entropy_grad(const OperatorArguments& op) {
   return [=](OperatorCall<E>& call) {
     const AnyLoDTensor& from = call.tensor(y);
     const Shape shape = from.shape();
-    const std::size_t last = axis_of(axis, shape.size());
-    if (last + 1 != shape.size()) throw OutOfRange(detail::text({"axis ", axis, ", expected the last"}));
+    const std::size_t last = last_axis(axis, shape.size());
     const Around around(shape, last);
     call.with_floating(y, [&](auto element) {
       using T = typename decltype(element)::type;

@@ -333,9 +333,8 @@ RunOperator<E> top_k(const OperatorArguments& op) {
   return [=](OperatorCall<E>& call) {
     const AnyLoDTensor& from = call.tensor(x);
     const Shape shape = from.shape();
-    const std::size_t last = axis_of(axis, shape.size());
+    const std::size_t last = last_axis(axis, shape.size());
     const Around around(shape, last);
-    if (last + 1 != shape.size()) throw OutOfRange(detail::text({"axis ", axis, ", expected the last"}));
     if (k > around.along) {
       throw ShapeMismatch(detail::text(
           {call.name(x), " of shape ", to_string(shape), ", expected ", k, " numbers or more along the last axis"}));
@@ -419,8 +418,7 @@ RunOperator<E> top_k_grad(const OperatorArguments& op) {
   return [=](OperatorCall<E>& call) {
     const AnyLoDTensor& from = call.tensor(x);
     const Shape shape = from.shape();
-    const std::size_t last = axis_of(axis, shape.size());
-    if (last + 1 != shape.size()) throw OutOfRange(detail::text({"axis ", axis, ", expected the last"}));
+    const std::size_t last = last_axis(axis, shape.size());
     const Around around(shape, last);
     call.with_floating(dy, [&](auto element) {
       using T = typename decltype(element)::type;

@@ -39,6 +39,13 @@ inline std::size_t axis_of(std::int64_t axis, std::size_t rank, std::int64_t bey
   return static_cast<std::size_t>(counted);
 }
 
+/// The same for operators that work along the last one alone. Throws OutOfRange for another.
+inline std::size_t last_axis(std::int64_t axis, std::size_t rank) {
+  const std::size_t found = axis_of(axis, rank);
+  if (found + 1 != rank) throw OutOfRange(detail::text({"axis ", axis, ", expected the last"}));
+  return found;
+}
+
 /// A shape around an axis: elements before it, along it, and after it.
 struct Around {
   std::int64_t before;

@@ -1,0 +1,174 @@
+// SPDX-License-Identifier: Apache-2.0
+/// @file
+/// The steps of long short-term memory, forward and back, for `StepStates`: what <lod/ops/lstm.hpp> launches, and the
+/// operators of programs. Its formulas are told there.
+#pragma once
+
+#include <lod/core/float16.hpp>
+#include <lod/core/target.hpp>
+
+#include <cstdint>
+
+namespace lod::inline LOD_INTERFACE::kernel {
+
+/// One step, for `StepStates`. `gates` holds i f g o, on entry before their activation functions, on return after. A
+/// null `cell_before` stands for zeros.
+template <class T>
+struct LstmStep {
+  using value_type = T;
+
+  std::int64_t size;
+  const T* cell_before;
+  T* gates;
+  T* cell;
+  T* hidden;
+
+  static constexpr std::int64_t arrays = 11;
+  LOD_ON_THE_CALLERS_SIDE
+  template <class Lanes>
+  LOD_TAGGED LOD_HOST_DEVICE void operator()(const Lanes& lanes, std::int64_t row, std::int64_t column) const {
+    T* const gate = gates + row * 4 * size + column;
+    const std::int64_t at = row * size + column;
+    const auto i = lanes.sigmoid(lanes.load(gate));
+    const auto f = lanes.sigmoid(lanes.load(gate, size));
+    const auto g = lanes.hyperbolic_tangent(lanes.load(gate, 2 * size));
+    const auto o = lanes.sigmoid(lanes.load(gate, 3 * size));
+    const auto c = f * lanes.load(cell_before, at) + i * g;
+    lanes.store(gate, i);
+    lanes.store(gate + size, f);
+    lanes.store(gate + 2 * size, g);
+    lanes.store(gate + 3 * size, o);
+    lanes.store(cell + at, c);
+    lanes.store(hidden + at, o * lanes.hyperbolic_tangent(c));
+  }
+};
+/// Where in a row of gates each begins.
+struct LstmOrder {
+  std::int64_t input, forget, candidate, output;
+};
+/// The step with peepholes: `peepholes` are Pi Pf Po. `bias` is in the order of the gates. Null pointers stand for
+/// zeros.
+template <class T>
+struct PeepholeLstmStep {
+  using value_type = T;
+
+  std::int64_t size;
+  LstmOrder order;
+  const T* bias;
+  const T* peepholes;
+  const T* cell_before;
+  T* gates;
+  T* cell;
+  T* hidden;
+
+  static constexpr std::int64_t arrays = 12;
+  LOD_ON_THE_CALLERS_SIDE
+  template <class Lanes>
+  LOD_TAGGED LOD_HOST_DEVICE void operator()(const Lanes& lanes, std::int64_t row, std::int64_t column) const {
+    T* const gate = gates + row * 4 * size + column;
+    const std::int64_t at = row * size + column;
+    const auto before = lanes.load(cell_before, at);
+    const auto i = lanes.sigmoid(lanes.load(gate, order.input) + lanes.load(bias, column + order.input) +
+                                 lanes.load(peepholes, column) * before);
+    const auto f = lanes.sigmoid(lanes.load(gate, order.forget) + lanes.load(bias, column + order.forget) +
+                                 lanes.load(peepholes, column + size) * before);
+    const auto g =
+        lanes.hyperbolic_tangent(lanes.load(gate, order.candidate) + lanes.load(bias, column + order.candidate));
+    const auto c = f * before + i * g;
+    const auto o = lanes.sigmoid(lanes.load(gate, order.output) + lanes.load(bias, column + order.output) +
+                                 lanes.load(peepholes, column + 2 * size) * c);
+    lanes.store(gate + order.input, i);
+    lanes.store(gate + order.forget, f);
+    lanes.store(gate + order.candidate, g);
+    lanes.store(gate + order.output, o);
+    lanes.store(cell + at, c);
+    lanes.store(hidden + at, o * lanes.hyperbolic_tangent(c));
+  }
+};
+/// The step backwards. The gradient with respect to h is the sum of `dhidden`, which may be null, and `dstate`. `dcell`
+/// is the gradient with respect to c, on return that with respect to c'; `dgates` those for the gates before
+/// activation.
+template <class T>
+struct LstmStepGrad {
+  using value_type = T;
+
+  std::int64_t size;
+  const T* gates;
+  const T* cell_before;
+  const T* cell;
+  const T* dhidden;
+  const T* dstate;
+  T* dcell;
+  T* dgates;
+
+  static constexpr std::int64_t arrays = 14;
+  LOD_ON_THE_CALLERS_SIDE
+  template <class Lanes>
+  LOD_TAGGED LOD_HOST_DEVICE void operator()(const Lanes& lanes, std::int64_t row, std::int64_t column) const {
+    const std::int64_t first = row * 4 * size + column, at = row * size + column;
+    const T* const gate = gates + first;
+    T* const dgate = dgates + first;
+    const auto one = lanes.one();
+    const auto i = lanes.load(gate), f = lanes.load(gate, size);
+    const auto g = lanes.load(gate, 2 * size), o = lanes.load(gate, 3 * size);
+    const auto shown = lanes.hyperbolic_tangent(lanes.load(cell, at));
+    const auto dh = lanes.load(dhidden, at) + lanes.load(dstate, at);
+    const auto dc = lanes.load(dcell, at) + dh * o * (one - shown * shown);
+    const auto before = lanes.load(cell_before, at);
+    lanes.store(dgate, dc * g * i * (one - i));
+    lanes.store(dgate + size, dc * before * f * (one - f));
+    lanes.store(dgate + 2 * size, dc * i * (one - g * g));
+    lanes.store(dgate + 3 * size, dh * shown * o * (one - o));
+    lanes.store(dcell + at, dc * f);
+  }
+};
+/// The step with peepholes backwards. `dpeepholes` are the products that, summed over all rows, are the gradient with
+/// respect to Pi Pf Po; null, as `peepholes`, where there are none.
+template <class T>
+struct PeepholeLstmStepGrad {
+  using value_type = T;
+
+  std::int64_t size;
+  LstmOrder order;
+  const T* peepholes;
+  const T* gates;
+  const T* cell_before;
+  const T* cell;
+  const T* dhidden;
+  const T* dstate;
+  T* dcell;
+  T* dgates;
+  T* dpeepholes;
+
+  static constexpr std::int64_t arrays = 20;
+  LOD_ON_THE_CALLERS_SIDE
+  template <class Lanes>
+  LOD_TAGGED LOD_HOST_DEVICE void operator()(const Lanes& lanes, std::int64_t row, std::int64_t column) const {
+    const std::int64_t first = row * 4 * size + column, at = row * size + column;
+    const T* const gate = gates + first;
+    T* const dgate = dgates + first;
+    const auto one = lanes.one();
+    const auto i = lanes.load(gate, order.input), f = lanes.load(gate, order.forget);
+    const auto g = lanes.load(gate, order.candidate), o = lanes.load(gate, order.output);
+    const auto c = lanes.load(cell, at), before = lanes.load(cell_before, at);
+    const auto shown = lanes.hyperbolic_tangent(c);
+    const auto dh = lanes.load(dhidden, at) + lanes.load(dstate, at);
+    const auto doutput = dh * shown * o * (one - o);
+    const auto dc =
+        lanes.load(dcell, at) + dh * o * (one - shown * shown) + doutput * lanes.load(peepholes, column + 2 * size);
+    const auto dinput = dc * g * i * (one - i), dforget = dc * before * f * (one - f);
+    lanes.store(dgate + order.input, dinput);
+    lanes.store(dgate + order.forget, dforget);
+    lanes.store(dgate + order.candidate, dc * i * (one - g * g));
+    lanes.store(dgate + order.output, doutput);
+    lanes.store(dcell + at,
+                dc * f + dinput * lanes.load(peepholes, column) + dforget * lanes.load(peepholes, column + size));
+    if (!dpeepholes) return;
+    T* const dpeephole = dpeepholes + row * 3 * size + column;
+    lanes.store(dpeephole, dinput * before);
+    lanes.store(dpeephole + size, dforget * before);
+    lanes.store(dpeephole + 2 * size, doutput * c);
+  }
+};
+
+}  // namespace lod::inline LOD_INTERFACE::kernel
