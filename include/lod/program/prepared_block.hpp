@@ -65,7 +65,7 @@ class PreparedBlock final : public BlockToRun {
     for (std::size_t i = 0; i < block.ops.size(); ++i) {
       if (!detail::is_feed_or_fetch(block.ops[i])) add_step(block.ops[i], i);
     }
-    if constexpr (std::same_as<E, CpuExecutor>) {
+    if constexpr (has_threads) {
       if (running.executor.threads() > 1) find_twins(block);
     }
   }
@@ -80,12 +80,14 @@ class PreparedBlock final : public BlockToRun {
     std::size_t i = 0;
     try {
       while (i < steps_.size()) {
-        if (steps_[i].twins > 0 && has_few_sequences(i)) {
-          run_twins(i);
-        } else {
-          run(steps_[i], 0);
-          ++i;
+        if constexpr (has_threads) {
+          if (steps_[i].twins > 0 && has_few_sequences(i)) {
+            run_twins(i);
+            continue;
+          }
         }
+        run(steps_[i], 0);
+        ++i;
       }
     } catch (...) {
       throw_at(i);
@@ -104,6 +106,9 @@ class PreparedBlock final : public BlockToRun {
   }
 
  private:
+  /// Whether operators may run at the same time.
+  static constexpr bool has_threads = std::same_as<E, CpuExecutor>;
+
   /// A prepared operator.
   struct Step {
     RunOperator<E> run;
