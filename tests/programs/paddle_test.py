@@ -83,6 +83,11 @@ def read_tensor(path):
 
 
 cases = []
+# Where PaddlePaddle 2.6.2 is wrong, and how: a result that differs there is reported, and is no failure.
+DEFECTS = {
+    "sequence_conv short gradient": "its gradient by Filter is wrong where a sequence is not longer than contextStart",
+    "lstm narrow gradient": "its gradient on float32 is wrong where the size is a multiple of 8",
+}
 
 
 def case(name, type, inputs, outputs, attrs=None, tolerance=1e-5, hidden=(), levels=True, by=()):
@@ -235,7 +240,9 @@ def main(program, words):
                 found = read_tensor(os.path.join(folder, f"fetch{k}"))
                 difference = compare(found, result, tolerance, levels)
                 difference = difference or compare_described(described(folder, names[number][k]), found)
-                if difference:
+                if difference and name in DEFECTS:
+                    print(f"{name}: result {k}: {difference}; PaddlePaddle 2.6.2: {DEFECTS[name]}")
+                elif difference:
                     failures += 1
                     print(f"{name}: result {k}: {difference}")
     print(f"{len(chosen)} cases, {failures} failures")
@@ -528,9 +535,8 @@ gradient("sequence_expand_as", "sequence_expand_as", {"X": floats(3, 2), "Y": fu
 gradient("sequence_concat", "sequence_concat",
          {"X": [Ragged(floats(5, 2), [2, 3]), Ragged(floats(3, 2), [0, 3]), Ragged(floats(2, 2), [1, 1])]}, ["Out"],
          ["X"])
-# PaddlePaddle 2.6.2's gradient by the filter is wrong if a sequence is not longer than contextStart.
-for start, x in (-1, batch), (0, batch), (1, Ragged(floats(7, 4), [3, 4])):
-    gradient(f"sequence_conv {start}", "sequence_conv", {"X": x, "Filter": floats(12, 5)}, ["Out"],
+for name, start, x in ((-1, -1, batch), (0, 0, batch), (1, 1, Ragged(floats(7, 4), [3, 4])), ("short", 1, batch)):
+    gradient(f"sequence_conv {name}", "sequence_conv", {"X": x, "Filter": floats(12, 5)}, ["Out"],
              ["X", "Filter"], {"contextLength": 3, "contextStart": start, "contextStride": 1})
 gradient("sequence_conv trained", "sequence_conv",
          {"X": batch, "Filter": floats(12, 5), "PaddingData": floats(2, 4)}, ["Out"], ["X", "Filter", "PaddingData"],
@@ -587,10 +593,12 @@ for flags in range(8):
               "Bias": floats(1, 35 if mode else 20), **states},
              ["Hidden"], ["Input", "Weight", "Bias", *states], {"is_reverse": reverse, "use_peepholes": mode},
              ["Cell", "BatchGate", "BatchCellPreAct"])
-# On float32 PaddlePaddle 2.6.2's gradient of lstm is wrong where the size is a multiple of 8.
-gradient("lstm wide", "lstm", {"Input": Ragged(random.standard_normal((7, 32)), [2, 4, 1]),
-                               "Weight": random.standard_normal((8, 32)), "Bias": random.standard_normal((1, 56))},
-         ["Hidden"], ["Input", "Weight", "Bias"], {}, ["Cell", "BatchGate", "BatchCellPreAct"], 1e-9)
+for name, dtype, tolerance in (("wide", "float64", 1e-9), ("narrow", "float32", 1e-4)):
+    gradient(f"lstm {name}", "lstm",
+             {"Input": Ragged(random.standard_normal((7, 32)).astype(dtype), [2, 4, 1]),
+              "Weight": random.standard_normal((8, 32)).astype(dtype),
+              "Bias": random.standard_normal((1, 56)).astype(dtype)},
+             ["Hidden"], ["Input", "Weight", "Bias"], {}, ["Cell", "BatchGate", "BatchCellPreAct"], tolerance)
 crf = {"Emission": Ragged(floats(7, 4), [2, 4, 1]), "Transition": floats(6, 4),
        "Label": Ragged(random.randint(0, 4, (7, 1)).astype("int64"), [2, 4, 1])}
 intermediate = ["Alpha", "EmissionExps", "TransitionExps"]
@@ -650,7 +658,7 @@ for layout, shape in image_layouts:
                                         {"padding_algorithm": "SAME", "strides": [2, 2]},
                                         {"padding_algorithm": "VALID", "paddings": [1, 1]})):
             if attrs.get("adaptive") and pool == "max":
-                continue  # PaddlePaddle 2.6.2 takes it for a window of that size
+                continue  # PaddlePaddle 2.6.2 takes it for a window of that size; this library refuses it
             attrs = {"ksize": [3, 2], "strides": [1, 1], "paddings": [0, 0], "pooling_type": pool,
                      "data_format": layout, **attrs}
             case(f"pool2d {layout} {pool} {number}", "pool2d", {"X": floats(*shape)}, ["Out"], attrs)
