@@ -613,7 +613,8 @@ for mode in False, True:
 for steps in 0, 1, 2:
     stats = (1 + steps) * 101 + (steps > 0)
     case(f"auc {steps}", "auc",
-         {"Predict": random.uniform(size=(20, 2)).astype("float32"), "Label": random.randint(0, 2, (20, 1)).astype("int64"),
+         {"Predict": random.uniform(size=(20, 2)).astype("float32"),
+          "Label": random.randint(0, 2, (20, 1)).astype("int64"),
           "StatPos": np.zeros((1, stats), "int64"), "StatNeg": np.zeros((1, stats), "int64")},
          ["AUC", "StatPosOut", "StatNegOut"], {"num_thresholds": 100, "slide_steps": steps})
 case("isfinite_v2", "isfinite_v2", {"X": np.array([1, np.inf, np.nan], "float32")}, ["Out"])
