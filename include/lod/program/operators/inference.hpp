@@ -182,6 +182,7 @@ inline constexpr InferenceFamily inference_families[] = {
     {infer_gru_operator, "gru"},
     {infer_gru_unit_operator, "gru_unit"},
     {infer_lstm_operator, "lstm"},
+    {infer_lstm_unit_operator, "lstm_unit"},
     {infer_rank_table, "lod_rank_table"},
     {infer_one_id, "lod_array_length max_sequence_len"},
     {infer_write_to_array, "write_to_array"},
