@@ -183,11 +183,13 @@ struct Kernel<CrfDecoding> {
     const Workspace::Loan<A> nans(executor.workspace(), stride);  // what makes the scores of a tag NaN
     const Workspace::Loan<A> scores(executor.workspace(), lod::detail::saturated_product(rows, stride));
     const cpu::Chain<T> chain(emission, rows, tags, transition, weights.data());
-    std::fill_n(nans.data(), stride, A{});
-    for (std::int64_t j = 0; j < tags; ++j) {
+    for (std::int64_t j = 0; j < stride; j += cpu::lanes<A>) {
+      cpu::Vector<A> nan(A{});
       for (std::int64_t i = 0; i < tags; ++i) {
-        if (lod::detail::is_nan(chain.into(j)[i])) nans[j] = chain.into(j)[i];
+        const cpu::Vector<A> weight = cpu::load(chain.from(i) + j);
+        nan = cpu::choose(xsimd::isnan(weight), weight, nan);
       }
+      cpu::store<A>(nans.data() + j, nan);
     }
     cpu::for_each_chain<A>(executor, sequences, tags, [&](std::int64_t i, int) {
       const std::int64_t begin = sequences.begin(i), end = begin + sequences.length(i);
