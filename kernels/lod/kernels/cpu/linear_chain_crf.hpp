@@ -187,7 +187,7 @@ struct Kernel<CrfDecoding> {
       cpu::Vector<A> nan(A{});
       for (std::int64_t i = 0; i < tags; ++i) {
         const cpu::Vector<A> weight = cpu::load(chain.from(i) + j);
-        nan = cpu::choose(xsimd::isnan(weight), weight, nan);
+        nan = xsimd::select(xsimd::isnan(weight), weight, nan);
       }
       cpu::store<A>(nans.data() + j, nan);
     }
