@@ -280,7 +280,7 @@ TEST_CASE_FIXTURE(Gradients, "gru, gru_unit: gradients by input, weights, bias a
   }
 }
 
-TEST_CASE_FIXTURE(Gradients, "lstm: gradients by input, weights, bias, peepholes and initial states") {
+TEST_CASE_FIXTURE(Gradients, "lstm, lstm_unit: gradients by input, weights, bias, peepholes and initial states") {
   for (const Lengths& lengths : batches) {
     const auto sequences = static_cast<std::int64_t>(lengths.back().size());
     for (const bool flag : {false, true}) {
@@ -293,6 +293,11 @@ TEST_CASE_FIXTURE(Gradients, "lstm: gradients by input, weights, bias, peepholes
       sample.inputs.push_back({"H0", {dense({sequences, 2})}});
       sample.inputs.push_back({"C0", {dense({sequences, 2})}});
       check(sample);
+      const auto x = rows(lengths, {8});
+      check({"lstm_unit",
+             {{"X", {x}}, {"C_prev", {dense({x.rows(), 2})}}},
+             {flag ? "C" : "H"},
+             {attr("forget_bias", flag ? 0.5F : 0.0F)}});
     }
   }
 }

@@ -128,6 +128,7 @@ inline void check_gradients(Engine& random, const GradientSample& sample) {
       CHECK(static_cast<double>(near[i]) == doctest::Approx(slopes[k][i]).epsilon(1e-4).scale(1));
     }
   }
+  check_on_thrust(program_of(ops), {.feed = feed, .fetch = gradients}, found);
 }
 
 }  // namespace lod_test
