@@ -1,7 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """Compares the operators of programs with those of PaddlePaddle 2.6.2, which must be installed (with NumPy 1).
 
-paddle_test.py <run_files> [WORD...]: runs the cases whose names contain one of the words, by default all.
+paddle_test.py <run_files> [--dnnl] [WORD...]: runs the cases whose names contain one of the words, by default all; with
+oneDNN in the place of this library's own operators, where it has some.
 paddle_test.py --record <file>: writes what PaddlePaddle makes of some of them, for tests without it.
 Each case is a program of one operator, made, run and written by PaddlePaddle, and then run by this library; in a case of
 gradients the operators follow that PaddlePaddle takes for them.
@@ -131,9 +132,8 @@ def append_gradients(block, op, ins, by):
     return [block.var(name) for name in wanted]
 
 
-def build(folder, type, inputs, outputs, attrs, hidden, by):
-    """Runs a case by PaddlePaddle and writes it. Returns the results, the names of their variables, the program, and
-    what it is fed."""
+def build_program(type, inputs, outputs, attrs, hidden, by):
+    """The program of a case, its feeds, and the variables of its results."""
     main = paddle.static.Program()
     feed = {}
     with paddle.static.program_guard(main, paddle.static.Program()):
@@ -169,19 +169,34 @@ def build(folder, type, inputs, outputs, attrs, hidden, by):
             feed[name] = Ragged(weights, *lengths)
             values[name] = loaded(feed[name], place)
             fetches = append_gradients(block, op, ins, by)
-        results = exe.run(main, feed=values, fetch_list=fetches, return_numpy=False)
-        block.create_var(name="feed", type=paddle.base.core.VarDesc.VarType.FEED_MINIBATCH, persistable=True)
-        block.create_var(name="fetch", type=paddle.base.core.VarDesc.VarType.FETCH_LIST, persistable=True)
-        for i, name in enumerate(feed):
-            block._prepend_op(type="feed", inputs={"X": ["feed"]}, outputs={"Out": [name]}, attrs={"col": i})
-        for i, var in enumerate(fetches):
-            block.append_op(type="fetch", inputs={"X": [var]}, outputs={"Out": ["fetch"]}, attrs={"col": i})
+    return main, feed, fetches
+
+
+def write_case(folder, main, feed):
+    """Writes a program and what it is fed with."""
     os.makedirs(os.path.join(folder, "feed"))
     os.makedirs(os.path.join(folder, "parameters"))
     with open(os.path.join(folder, "__model__"), "wb") as file:
         file.write(main.desc.serialize_to_string())
     for name, value in feed.items():
         write_tensor(os.path.join(folder, "feed", name), value.array, value.lengths)
+
+
+def build(folder, type, inputs, outputs, attrs, hidden, by):
+    """Runs a case by PaddlePaddle and writes it. Returns the results, the names of their variables, the program, and
+    what it is fed."""
+    main, feed, fetches = build_program(type, inputs, outputs, attrs, hidden, by)
+    place = paddle.CPUPlace()
+    values = {name: loaded(value, place) for name, value in feed.items()}
+    results = paddle.base.Executor(place).run(main, feed=values, fetch_list=fetches, return_numpy=False)
+    block = main.global_block()
+    block.create_var(name="feed", type=paddle.base.core.VarDesc.VarType.FEED_MINIBATCH, persistable=True)
+    block.create_var(name="fetch", type=paddle.base.core.VarDesc.VarType.FETCH_LIST, persistable=True)
+    for i, name in enumerate(feed):
+        block._prepend_op(type="feed", inputs={"X": ["feed"]}, outputs={"Out": [name]}, attrs={"col": i})
+    for i, var in enumerate(fetches):
+        block.append_op(type="fetch", inputs={"X": [var]}, outputs={"Out": ["fetch"]}, attrs={"col": i})
+    write_case(folder, main, feed)
     arrays = [(np.array(result), result.recursive_sequence_lengths()) for result in results]
     return arrays, [var.name for var in fetches], main, feed
 
@@ -218,6 +233,8 @@ def compare_described(desc, found):
 
 
 def main(program, words):
+    options = [word for word in words if word.startswith("-")]
+    words = [word for word in words if word not in options]
     chosen = [one for one in cases if not words or any(word in one[0] for word in words)]
     failures = 0
     with tempfile.TemporaryDirectory() as root:
@@ -230,7 +247,7 @@ def main(program, words):
             except Exception as error:  # noqa: BLE001
                 failures += 1
                 print(f"{name}: PaddlePaddle: {str(error).strip().splitlines()[-1]}")
-        subprocess.run([program, *folders], check=True)
+        subprocess.run([program, *options, *folders], check=True)
         for number, results in expected.items():
             name, tolerance, levels = chosen[number][0], chosen[number][5], chosen[number][7]
             folder = os.path.join(root, str(number))
