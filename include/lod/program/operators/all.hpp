@@ -198,6 +198,8 @@ std::span<const detail::BuiltInOperator<E>> all() {
        gradient<"Input, H0, C0, Weight, Bias, Hidden, Cell, BatchGate, BatchCellPreAct, Hidden@GRAD -> "
                 "Input@GRAD, H0@GRAD, C0@GRAD, Weight@GRAD, Bias@GRAD">},
       {"lstm_grad", lstm_grad<E>},
+      {"lstm_unit", lstm_unit<E>, gradient<"X, C_prev, C, H, C@GRAD, H@GRAD -> X@GRAD, C_prev@GRAD">},
+      {"lstm_unit_grad", lstm_unit_grad<E>},
       {"matmul", matmul<E>, gradient<"X, Y, Out@GRAD -> X@GRAD, Y@GRAD">},
       {"matmul_grad", matmul<E, true>},
       {"matmul_v2", matmul_v2<E>, gradient<"X, Y, Out@GRAD -> X@GRAD, Y@GRAD">},

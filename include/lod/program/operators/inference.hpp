@@ -57,7 +57,12 @@ inline void infer_squared_l2_norm(InferShapeContext& op) {
 }
 inline void infer_auc(InferShapeContext& op) {
   op.set_output("AUC", {{DataType::FP64}});
-  infer_updates(op);
+  const std::int64_t thresholds = op.attr("num_thresholds", 8191), steps = op.attr("slide_steps", 1);
+  if (thresholds < 1 || steps < 0) throw InvalidProgram("auc: expected thresholds, and 0 or more steps");
+  const std::int64_t count = (1 + steps) * (thresholds + 1) + (steps > 0 ? 1 : 0);
+  for (const char* out : {"StatPosOut", "StatNegOut"}) {
+    op.set_output(out, {{DataType::INT64, steps > 0 ? Dims{count} : Dims{1, count}}});
+  }
 }
 inline void infer_cos_sim(InferShapeContext& op) {
   const LoDTensorDesc x = op.input("X"), y = op.input("Y");
@@ -177,6 +182,7 @@ inline constexpr InferenceFamily inference_families[] = {
     {infer_gru_operator, "gru"},
     {infer_gru_unit_operator, "gru_unit"},
     {infer_lstm_operator, "lstm"},
+    {infer_lstm_unit_operator, "lstm_unit"},
     {infer_rank_table, "lod_rank_table"},
     {infer_one_id, "lod_array_length max_sequence_len"},
     {infer_write_to_array, "write_to_array"},
