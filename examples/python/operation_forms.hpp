@@ -93,6 +93,23 @@ struct Form<lod::op::add> : WithOptions<lod::ElementwiseOptions> {
     return lod::add(executor, rows, std::get<1>(y));
   }
 };
+// The gradients of cells add up nothing here: each call gives new ones.
+template <>
+struct Form<lod::op::gru_cell_grad> : WithOptions<lod::GruCellOptions> {
+  using Arguments = lod::operation::Declared<lod::op::gru_cell_grad>::Arguments;
+  static auto run(const auto& executor, const auto& dhidden, const auto& x, const auto& hidden, const auto& weights,
+                  const auto& gates, const auto& memory, const lod::GruCellOptions& options) {
+    return lod::gru_cell_grad(executor, dhidden, x, hidden, weights, gates, memory,
+                              {.reset_after = options.reset_after, .origin_mode = options.origin_mode});
+  }
+};
+template <>
+struct Form<lod::op::lstm_cell_grad> : WithOptions<> {
+  using Arguments = lod::operation::Declared<lod::op::lstm_cell_grad>::Arguments;
+  static auto run(const auto& executor, const auto&... arguments) {
+    return lod::lstm_cell_grad(executor, arguments...);
+  }
+};
 template <>
 struct Form<lod::op::sequence_conv_grad> {
   using Arguments = Takes<Dense, Dense, Dense>;

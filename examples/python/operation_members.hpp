@@ -57,6 +57,8 @@ template <>
 inline constexpr Aggregate aggregate<lod::FlattenOptions>{"", "level"};
 template <>
 inline constexpr Aggregate aggregate<lod::FtrlOptions>{"", "learning_rate, l1, l2, learning_rate_power, mode"};
+template <>
+inline constexpr Aggregate aggregate<lod::GruCellOptions>{"", "reset_after, origin_mode"};
 template <class T>
 inline constexpr Aggregate aggregate<lod::GruGradOptions<T, lod::Cpu>>{"", "dlast_hidden"};
 template <class T>
@@ -129,6 +131,10 @@ inline constexpr Aggregate aggregate<lod::ElementwiseGrad<T, lod::Cpu>>{"Element
 template <class T>
 inline constexpr Aggregate aggregate<lod::Gru<T, lod::Cpu>>{"Gru", "hidden, last_hidden, trace"};
 template <class T>
+inline constexpr Aggregate aggregate<lod::GruCell<T, lod::Cpu>>{"GruCell", "hidden, gates, memory"};
+template <class T>
+inline constexpr Aggregate aggregate<lod::GruCellGrad<T, lod::Cpu>>{"GruCellGrad", "x, weights, hidden"};
+template <class T>
 inline constexpr Aggregate aggregate<lod::GruGrad<T, lod::Cpu>>{"GruGrad", "x, weights, initial_hidden"};
 template <class T>
 inline constexpr Aggregate aggregate<lod::GruTrace<T, lod::Cpu>>{
@@ -140,6 +146,10 @@ template <class T>
 inline constexpr Aggregate aggregate<lod::LinearGrad<T, lod::Cpu>>{"LinearGrad", "dx, dweight, dbias"};
 template <class T>
 inline constexpr Aggregate aggregate<lod::Lstm<T, lod::Cpu>>{"Lstm", "hidden, last_hidden, last_cell, trace"};
+template <class T>
+inline constexpr Aggregate aggregate<lod::LstmCell<T, lod::Cpu>>{"LstmCell", "hidden, cell, gates"};
+template <class T>
+inline constexpr Aggregate aggregate<lod::LstmCellGrad<T, lod::Cpu>>{"LstmCellGrad", "x, weights, hidden, cell"};
 template <class T>
 inline constexpr Aggregate aggregate<lod::LstmGrad<T, lod::Cpu>>{"LstmGrad",
                                                                  "x, weights, initial_hidden, initial_cell"};

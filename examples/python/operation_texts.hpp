@@ -93,6 +93,9 @@ inline constexpr std::array operation_texts{
     OperationText{
         "gru", "x, weights",
         "The hidden states of gated recurrent units over each sequence, and the trace that `gru_grad` needs."},
+    OperationText{"gru_cell", "x, hidden, weights", "One step of `gru` for each row of x, from the state in `hidden`."},
+    OperationText{"gru_cell_grad", "dhidden, x, hidden, weights, gates, memory",
+                  "The gradients of `gru_cell`, with its options and what it gave."},
     OperationText{"gru_grad", "dhidden, x, weights, trace", "The gradients of `gru`."},
     OperationText{
         "im2sequence", "images",
@@ -117,6 +120,9 @@ inline constexpr std::array operation_texts{
         "lstm", "x, weights",
         "The hidden states of an LSTM over each sequence, with the last states and the trace that `lstm_grad` "
         "needs."},
+    OperationText{"lstm_cell", "x, hidden, cell, weights", "One step of `lstm` for each row of x, from its state."},
+    OperationText{"lstm_cell_grad", "dhidden, dcell, x, hidden, cell, weights, new_cell, gates",
+                  "The gradients of `lstm_cell`, from what it gave."},
     OperationText{"lstm_grad", "dhidden, x, weights, trace", "The gradients of `lstm`."},
     OperationText{
         "map_sequences", "x, f",

@@ -236,6 +236,13 @@ class BesideNumPy(unittest.TestCase):
         self.assertEqual((grads.x.shape, grads.weights.recurrent.shape, trace.table.steps), ((5, 3), (2, 8), 3))
         gru = lt.gru(x, lt.GruWeights(numbers(3, 6), numbers(2, 6)), reset_after=False)
         self.assertEqual((gru.hidden.lod, gru.last_hidden.shape), (LOD, (3, 2)))
+        h = c = np.zeros((1, 2))
+        for row in values[2:]:
+            h, c, gates = lt.lstm_cell(row[None], h, c, weights)
+        self.check(h, last_hidden.numpy()[2:])
+        self.assertEqual(lt.lstm_cell_grad(h, c, values[4:], h, c, weights, c, gates).x.shape, (1, 3))
+        cell = lt.gru_cell(values, np.zeros((5, 2)), lt.GruWeights(numbers(3, 6), numbers(2, 6)), reset_after=False)
+        self.check(cell.hidden[0:1], gru.hidden.numpy()[:1])
         table = lt.RankTable(x)
         self.assertEqual(table.items, [(2, 3), (0, 2), (1, 0)])
         steps = lt.to_time_major(x, table)
