@@ -278,6 +278,24 @@ class Operators(InProgram):
             lt.operator.no_such_operator
         self.assertIn("sequence_pool", dir(lt.operator))
 
+    def test_each_costs_the_same_in_a_long_program(self) -> None:
+        x = y = layer.data("x", [-1, 2])
+        for _ in range(20_000):
+            y = layer.relu(y)  # minutes, if each went through all that there are
+        self.assertEqual((len(self.program.block().ops), y.dims(), y.name, y.op.type),
+                         (20_000, [-1, 2], "variable_20000", "relu"))  # fmt: skip
+        with self.assertRaisesRegex(lt.InvalidProgram, "block 0, operator 20000"):
+            wrong = Variable("wrong", dims=[5, 4])
+            self.program.block().append_op("mul", {"X": x, "Y": wrong}, {"Out": y}, infer_shape=True)
+        self.assertEqual(len(self.program.block().ops), 20_000)
+
+    def test_inner_blocks_describe_variables_of_outer_ones(self) -> None:
+        x, y = layer.data("x", [-1, 2]), Variable("y")
+        inner = self.program.append_block()
+        shadow = Variable("x", [5, 7], block=inner)
+        inner.append_op("relu", {"X": shadow}, {"Out": "y"}, infer_shape=True)
+        self.assertEqual((y.dims(), shadow.dims(), x.dims(), inner.vars), ([5, 7], [5, 7], [-1, 2], ["x"]))
+
     def test_inner_blocks(self) -> None:
         n = Variable("n", INT64, [1], 3)
         i, condition = Variable("i", INT64, [1], 0), Variable("condition", lt.BOOL, [1], 1)

@@ -1,8 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
 /// @file
-/// Programs that run. Whatever their operators, attributes and shapes: a broken one ends in an error of the library, in
-/// bounded time and memory. The mutator knows programs, since broken bytes seldom are one.
+/// Programs that run, with their parameters. Whatever their operators, attributes and shapes, and whatever their files
+/// hold: a broken one ends in an error of the library, in bounded time and memory. The mutator knows programs, since
+/// broken bytes seldom are one.
+#include "model.hpp"
+#include "support/operator_text.hpp"
 #include "target.hpp"
+#include <lod/io/paddle.hpp>
 #include <lod/proto/program.hpp>
 #include <lod/run.hpp>
 
@@ -10,6 +14,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <limits>
+#include <map>
 #include <memory_resource>
 #include <new>
 #include <optional>
@@ -25,7 +30,6 @@ extern "C" __attribute__((weak)) std::size_t LLVMFuzzerMutate(std::uint8_t* data
 
 namespace {
 
-/// One operator a line: type, arguments, and attributes with a letter for their type.
 constexpr const char* lines = R"(
 abs X=x -> Out=y
 accuracy Out=x Indices=ids Label=ids -> Accuracy=y Correct=n Total=k
@@ -124,73 +128,11 @@ while X=x X=i Condition=going -> Out=i StepScopes=scopes sub_block:B=1 is_test:b
 conditional_block Cond=going Input=x -> Out=y Scope=scopes sub_block:B=1 is_scalar_condition:b=1
 )";
 
-template <class T, class Read>
-std::vector<T> list_of(const std::string& text, const Read& read) {
-  std::vector<T> numbers;
-  std::istringstream words(text);
-  for (std::string word; std::getline(words, word, ',');) numbers.push_back(static_cast<T>(read(word)));
-  return numbers;
-}
-lod::OpDesc::Attr attr_of(const std::string& word) {
-  const std::size_t colon = word.find(':');
-  lod::OpDesc::Attr attr{.name = word.substr(0, colon)};
-  const std::string text = word.substr(colon + 3);
-  const auto integer = [](const std::string& digits) { return std::stoll(digits); };
-  switch (word[colon + 1]) {
-    case 'i':
-      attr.i = static_cast<std::int32_t>(integer(text));
-      break;
-    case 'l':
-      attr.type = lod::AttrType::LONG;
-      attr.l = integer(text);
-      break;
-    case 'f':
-      attr.type = lod::AttrType::FLOAT;
-      attr.f = std::stof(text);
-      break;
-    case 'b':
-      attr.type = lod::AttrType::BOOLEAN;
-      attr.b = text == "1";
-      break;
-    case 's':
-      attr.type = lod::AttrType::STRING;
-      attr.s = text;
-      break;
-    case 'B':
-      attr.type = lod::AttrType::BLOCK;
-      attr.block_idx = static_cast<std::int32_t>(integer(text));
-      break;
-    case 'F':
-      attr.type = lod::AttrType::FLOATS;
-      attr.floats = list_of<float>(text, [](const std::string& digits) { return std::stof(digits); });
-      break;
-    default:
-      attr.type = lod::AttrType::INTS;
-      attr.ints = list_of<std::int32_t>(text, integer);
-  }
-  return attr;
-}
 std::vector<lod::OpDesc> operators_of_lines() {
   std::vector<lod::OpDesc> all;
   std::istringstream text(lines);
   for (std::string line; std::getline(text, line);) {
-    if (line.empty()) continue;
-    std::istringstream words(line);
-    lod::OpDesc& op = all.emplace_back();
-    words >> op.type;
-    auto* vars = &op.inputs;
-    for (std::string word; words >> word;) {
-      const std::size_t equals = word.find('=');
-      if (word == "->") {
-        vars = &op.outputs;
-      } else if (word.find(':') != word.npos) {
-        op.attrs.push_back(attr_of(word));
-      } else if (!vars->empty() && vars->back().parameter == word.substr(0, equals)) {
-        vars->back().arguments.push_back(word.substr(equals + 1));
-      } else {
-        vars->push_back({.parameter = word.substr(0, equals), .arguments = {word.substr(equals + 1)}});
-      }
-    }
+    if (!line.empty()) all.push_back(lod_test::operator_of(line));
   }
   return all;
 }
@@ -243,7 +185,8 @@ lod::ProgramDesc program_of(std::vector<lod::OpDesc> ops) {
   body.ops = {{.outputs = {{"Out", {"three"}}}, .type = "fill_constant"},
               {.inputs = {{"X", {"i"}}}, .outputs = {{"Out", {"i"}}}, .type = "increment"},
               {.inputs = {{"X", {"i"}}, {"Y", {"three"}}}, .outputs = {{"Out", {"going"}}}, .type = "less_than"}};
-  for (const char* const word : {"shape:I=1", "dtype:i=3", "value:f=3"}) body.ops[0].attrs.push_back(attr_of(word));
+  for (const char* const word : {"shape:I=1", "dtype:i=3", "value:f=3"})
+    body.ops[0].attrs.push_back(lod_test::attr_of(word));
   return program;
 }
 
@@ -320,20 +263,25 @@ void survive(const F& f) {
   }
 }
 
-void run(const lod::ProgramDesc& program) {
+/// The tensors of block 0 that are persistable, or those that are not.
+std::map<std::string, lod::AnyLoDTensor> tensors_of(const lod::ProgramDesc& program, bool persistable,
+                                                    std::pmr::memory_resource& memory) {
+  std::map<std::string, lod::AnyLoDTensor> tensors;
+  for (const lod::VarDesc& var : program.blocks[0].vars) {
+    if (var.type.type != lod::VarType::LOD_TENSOR || !var.type.lod_tensor || var.persistable != persistable) continue;
+    auto value = tensor_of(*var.type.lod_tensor, memory);
+    if (value) tensors.emplace(var.name, std::move(*value));
+  }
+  return tensors;
+}
+
+/// The parameters may be others than the program describes.
+void run(const lod::ProgramDesc& program, const lod::paddle::Parameters& parameters) {
   LittleMemory memory;
   lod::Scope scope;
+  for (const auto& [name, value] : parameters) scope.var(name) = value;
   lod::Feed feed;
-  for (const lod::VarDesc& var : program.blocks[0].vars) {
-    if (var.type.type != lod::VarType::LOD_TENSOR || !var.type.lod_tensor) continue;
-    auto value = tensor_of(*var.type.lod_tensor, memory);
-    if (!value) continue;
-    if (var.persistable) {
-      scope.var(var.name) = std::move(*value);
-    } else {
-      feed.emplace(var.name, std::move(*value));
-    }
-  }
+  for (auto& [name, value] : tensors_of(program, false, memory)) feed.emplace(name, value);
   lod::PreparedProgram prepared(lod::CpuExecutor(1, &memory), program, scope, {}, {.steps = 10});
   prepared.run(feed);
   prepared.run(feed);
@@ -456,51 +404,71 @@ class Mutation {
   std::minstd_rand random_;
 };
 
+/// Two parameters change places in their file, so that each has the other's name.
+void exchange(std::string& bytes, std::vector<std::string> names, unsigned seed) {
+  if (names.empty()) return;
+  auto values = lod::paddle::decode_parameters(bytes, names);
+  std::swap(values.at(names[seed % names.size()]), values.at(names[seed / 16 % names.size()]));
+  bytes = lod::paddle::encode_parameters(values, names);
+}
+
 }  // namespace
 
 std::vector<std::string> lod_fuzz::seeds() {
   std::vector<std::string> all;
-  for (const lod::OpDesc& op : known_operators()) all.push_back(lod::encode(program_of({op})));
+  for (const lod::OpDesc& op : known_operators()) {
+    const lod::ProgramDesc program = program_of({op});
+    const lod::paddle::Parameters parameters = tensors_of(program, true, *std::pmr::new_delete_resource());
+    all.push_back(joined(lod::encode(program), lod::paddle::encode_parameters(parameters, program)));
+  }
   return all;
 }
 
 extern "C" std::size_t LLVMFuzzerCustomMutator(std::uint8_t* data, std::size_t size, std::size_t most, unsigned seed);
 extern "C" std::size_t LLVMFuzzerCustomMutator(std::uint8_t* data, std::size_t size, std::size_t most, unsigned seed) {
-  if (seed % 8 > 0) {
-    try {
-      auto program = lod::decode<lod::ProgramDesc>(lod_fuzz::input(data, size));
-      if (!program.blocks.empty()) {
+  if (seed % 8 == 0) return LLVMFuzzerMutate(data, size, most);
+  const auto [program_bytes, parameters] = lod_fuzz::parted(lod_fuzz::input(data, size));
+  try {
+    auto program = lod::decode<lod::ProgramDesc>(program_bytes);
+    if (!program.blocks.empty()) {
+      std::string changed(parameters);
+      if (seed % 8 == 1) {
+        exchange(changed, lod::paddle::parameter_names(program), seed / 8);
+      } else {
         for (unsigned i = 0; i <= seed / 8 % 3; ++i) Mutation(program, seed + i);
-        const std::string bytes = lod::encode(program);
-        if (bytes.size() <= most) {
-          std::copy(bytes.begin(), bytes.end(), data);
-          return bytes.size();
-        }
       }
-    } catch (const lod::ParseError&) {
+      const std::string bytes = lod_fuzz::joined(lod::encode(program), changed);
+      if (bytes.size() <= most) {
+        std::copy(bytes.begin(), bytes.end(), data);
+        return bytes.size();
+      }
     }
+  } catch (const lod::ParseError&) {
   }
   return LLVMFuzzerMutate(data, size, most);
 }
 
 extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
-  std::optional<lod::ProgramDesc> program;
+  const auto [program_bytes, parameter_bytes] = lod_fuzz::parted(lod_fuzz::input(data, size));
+  lod::ProgramDesc program;
+  lod::paddle::Parameters parameters;
   try {
-    program = lod::decode<lod::ProgramDesc>(lod_fuzz::input(data, size));
+    program = lod::decode<lod::ProgramDesc>(program_bytes);
+    parameters = lod::paddle::decode_parameters(parameter_bytes, lod::paddle::parameter_names(program));
   } catch (const lod::ParseError&) {
     return 0;
   }
   std::size_t count = 0;
-  for (const lod::BlockDesc& block : program->blocks) count += block.ops.size();
+  for (const lod::BlockDesc& block : program.blocks) count += block.ops.size();
   if (count > 32) return 0;
   survive([&] {
-    lod::ProgramDesc described = *program;
+    lod::ProgramDesc described = program;
     lod::infer_shapes(described);
   });
   survive([&] {
-    lod::validate(*program);
-    if (!program->blocks[0].vars.empty()) static_cast<void>(lod::prune(*program, {program->blocks[0].vars[0].name}));
-    run(*program);
+    lod::validate(program);
+    if (!program.blocks[0].vars.empty()) static_cast<void>(lod::prune(program, {program.blocks[0].vars[0].name}));
+    run(program, parameters);
   });
   return 0;
 }

@@ -420,6 +420,9 @@ TEST_CASE("transpose2, slice, gather, expand") {
   CHECK_THROWS_AS(apply("gather", {{"X", {x}}, {"Index", {plain<std::int64_t>({1}, {2})}}}, {"Out"}), OutOfRange);
   CHECK(numbers<float>(apply("expand", {{"X", {plain<float>({2, 1}, {1, 2})}}}, {"Out"},
                              {attr("expand_times", std::vector<int>{1, 3})})[0]) == Floats{1, 1, 1, 2, 2, 2});
+  CHECK_THROWS_AS(apply("expand", {{"X", {plain<float>({2, 1}, {1, 2})}}}, {"Out"},
+                        {attr("expand_times", std::vector<std::int64_t>{INT64_MAX, 1})}),
+                  ShapeMismatch);
 }
 
 TEST_CASE("fill_constant and its kin, shape, assign_value, one_hot") {

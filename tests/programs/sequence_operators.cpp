@@ -211,11 +211,11 @@ TEST_CASE("im2sequence, edit_distance") {
   const auto found = ragged<std::int64_t>({2, 1, 0}, {1}, {1, 2, 3}),
              expected = ragged<std::int64_t>({2, 2, 0}, {1}, {1, 3, 4, 5});
   const auto distance = apply("edit_distance", {{"Hyps", {found}}, {"Refs", {expected}}}, {"Out", "SequenceNum"});
-  CHECK(numbers<float>(distance[0]) == Floats{0.5f, 1, 0});
+  CHECK(numbers<float>(distance[0]) == Floats{1, 2, 0});
   CHECK(distance[0].shape() == Shape{3, 1});
   CHECK(numbers<std::int64_t>(distance[1]) == Ids{3});
   CHECK(numbers<float>(apply("edit_distance", {{"Hyps", {found}}, {"Refs", {expected}}}, {"Out", "-SequenceNum"},
-                             {attr("normalized", false)})[0]) == Floats{1, 2, 0});
+                             {attr("normalized", true)})[0]) == Floats{0.5f, 1, 0});
 }
 
 TEST_CASE("lookup_table: the last dimension of the ids is gone, unless in its second version") {

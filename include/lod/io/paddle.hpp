@@ -56,6 +56,11 @@ struct Model {
   Parameters parameters = {};
 };
 
+/// From the library lodtensor::cpu.
+namespace compiled {
+Model load_model(const std::string& program_path, const std::string& parameters_path);
+}
+
 }  // namespace lod::inline LOD_INTERFACE::paddle
 
 namespace lod::inline LOD_INTERFACE::paddle::detail::inline LOD_TARGET {
@@ -168,6 +173,15 @@ inline Parameters load_parameters(const std::string& path, const std::vector<Par
   return values;
 }
 
+inline ProgramDesc load_program(const std::string& path) {
+  return read_file(path, [](Input& in) { return decode<ProgramDesc>(in.take(in.left())); });
+}
+inline Model load_model(const std::string& program_path, const std::string& parameters_path) {
+  Model model{.program = load_program(program_path)};
+  model.parameters = load_parameters(parameters_path, parameters_of(model.program));
+  return model;
+}
+
 /// The bytes of each parameter. Throws std::invalid_argument if one has no value or a value belongs to no parameter,
 /// and ShapeMismatch if a value is not as the program says.
 inline std::vector<Stream> streams_of(const Parameters& values, const std::vector<Parameter>& parameters) {
@@ -252,7 +266,7 @@ LOD_TAGGED void save_selected_rows(const std::string& path, const X& x) {
 
 /// The program in a file. It is not validated; `lod::validate` does that.
 LOD_TAGGED inline ProgramDesc load_program(const std::string& path) {
-  return detail::read_file(path, [](auto& in) { return decode<ProgramDesc>(in.take(in.left())); });
+  return detail::load_program(path);
 }
 /// Writes a program to a file. Throws as `encode` does. A program that was read, and not changed, gives the bytes that
 /// it was read from.
@@ -328,9 +342,11 @@ LOD_TAGGED inline void save_parameters(const std::string& path, const Parameters
 /// The model in two files: the second may also be a folder with a file for each parameter. Throws as `load_program` and
 /// `load_parameters` do.
 LOD_TAGGED inline Model load_model(const std::string& program_path, const std::string& parameters_path) {
-  Model model{.program = load_program(program_path)};
-  model.parameters = load_parameters(parameters_path, model.program);
-  return model;
+#ifdef LOD_PROTO_LIBRARY
+  return compiled::load_model(program_path, parameters_path);
+#else
+  return detail::load_model(program_path, parameters_path);
+#endif
 }
 /// The model in a folder: `__model__`, with `__params__` if there is one, otherwise with a file for each parameter. If
 /// `path` is not a folder, the model in `<path>.pdmodel` and `<path>.pdiparams`.
