@@ -68,9 +68,10 @@ class OperatorArguments {
 
   /// The description itself.
   LOD_TAGGED const OpDesc& desc() const noexcept { return *op_; }
-  /// The block that the operator is in, for those that own blocks themselves: see <lod/program/block_to_run.hpp>.
+  /// The block that the operator is in, for those that own blocks themselves, or wait for others: see
+  /// <lod/program/block_to_run.hpp>.
   LOD_TAGGED BlockToRun& block() const {
-    if (!block_) refuse({"it owns a block, expected to be one of a program that runs"});
+    if (!block_) refuse({"it needs the block that it is in, expected to be one of a program that runs"});
     return *block_;
   }
 

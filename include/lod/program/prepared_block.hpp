@@ -20,6 +20,7 @@
 #include <lod/program/trace.hpp>
 #include <lod/program/twins.hpp>
 #include <lod/program/variable.hpp>
+#include <lod/program/waiting_time.hpp>
 
 #include <algorithm>
 #include <atomic>
@@ -106,6 +107,7 @@ class PreparedBlock final : public BlockToRun {
     }
     ++running_.steps;
   }
+  WaitingTime longest_wait() const noexcept override { return running_.limits.wait; }
 
  private:
   /// Whether operators may run at the same time.
@@ -229,6 +231,8 @@ class PreparedBlock final : public BlockToRun {
       throw InvalidProgram(detail::readable(detail::text({place, ": ", error.what()})));
     } catch (const LimitExceeded& error) {
       throw LimitExceeded(detail::readable(detail::text({place, ": ", error.what()})));
+    } catch (const EndOfData& error) {
+      throw EndOfData(detail::readable(detail::text({place, ": ", error.what()})));
     } catch (...) {
       detail::with_name(place.c_str(), [] { throw; });
     }
