@@ -349,4 +349,87 @@ TEST_CASE("append_backward: recurrent, with states and outputs, forwards and bac
   }
 }
 
+/// loss = the sum of squares of table[ids], n times, of which a branch takes every step but the first, too.
+ProgramDesc lookups(bool is_sparse) {
+  const auto look_up = [&](const std::string& out) {
+    return op("lookup_table", {{"W", {"table"}}, {"Ids", {"ids"}}}, {{"Out", {out}}}, {attr("is_sparse", is_sparse)});
+  };
+  ProgramDesc program = program_of(with_loss(
+      {zero("i"), zero("begin"), look_up("y"), unary("assign", "y", "z"), binary("less_than", "i", "n", "more"),
+       loop("more", {"y", "table", "ids", "i", "n"}, {"y", "i", "more"}, "scopes", 1)},
+      "y"));
+  retype(program, VarType::STEP_SCOPES, {"scopes"});
+  for (lod::VarDesc& one : program.blocks[0].vars) {
+    if (one.name != "table") continue;
+    one = lod::VarDesc::lod_tensor("table", {lod::DataType::FP32, {5, 2}});
+    one.persistable = true;
+    one.is_parameter = true;
+  }
+  add_block(program,
+            {look_up("a"), binary("less_than", "begin", "i", "is_later"),
+             branch("is_later", {"table", "ids"}, {"y"}, 2), binary("elementwise_add", "y", "a", "b"),
+             unary("assign", "b", "y"), count("i"), binary("less_than", "i", "n", "more")},
+            {"a", "b", "is_later"});
+  program.blocks[1].ops[2].outputs[1].arguments = {"scopes_of_branch"};
+  program.blocks[1].vars.push_back({.name = "scopes_of_branch", .type = {.type = VarType::STEP_SCOPES}});
+  add_block(program, {look_up("c"), binary("elementwise_add", "y", "c", "d"), unary("assign", "d", "y")}, {"c", "d"},
+            1);
+  return program;
+}
+
+TEST_CASE("minimize: a parameter of which loops and branches use rows has a row-sparse gradient, and the same values") {
+  for (const std::int64_t steps : {0, 3}) {
+    std::vector<std::vector<float>> tables;
+    for (const bool is_sparse : {true, false}) {
+      ProgramDesc program = lookups(is_sparse), startup;
+      lod::minimize(program, startup, "loss", lod::SGD{0.01f});
+      const lod::VarDesc* const gradient = program.blocks[0].find_var("table@GRAD");
+      REQUIRE(gradient);
+      CHECK(gradient->type.type == (is_sparse ? VarType::SELECTED_ROWS : VarType::LOD_TENSOR));
+      lod::Scope scope;
+      lod::run(startup, scope);
+      scope.var("table").get<AnyLoDTensor>() = in_float(drawn({5, 2}));
+      const lod::Feed feed = {{"ids", plain<std::int64_t>({3, 1}, {1, 4, 1})}, {"n", id(steps)}};
+      lod::PreparedProgram prepared(lod::CpuExecutor(1), program, scope, {"loss"});
+      float first = 0, last = 0;
+      for (int run = 0; run < 4; ++run) {
+        last = numbers<float>(prepared.run(feed)[0])[0];
+        if (run == 0) first = last;
+      }
+      CHECK(last < first);
+      tables.push_back(numbers<float>(scope.at("table").get<AnyLoDTensor>()));
+    }
+    for (std::size_t i = 0; i < tables[0].size(); ++i) CHECK(tables[0][i] == doctest::Approx(tables[1][i]));
+  }
+}
+
+TEST_CASE("append_backward: refuses values that are not kept, and loops whose steps are not, and changes nothing") {
+  const auto refused = [](ProgramDesc program, const char* text) {
+    const ProgramDesc before = program;
+    CHECK_THROWS_WITH_AS(lod::append_backward(program, "loss", {.parameters = {"w"}}), doctest::Contains(text),
+                         lod::InvalidProgram);
+    CHECK(program == before);
+  };
+  const auto ops = [](ProgramDesc& program) -> std::vector<OpDesc>& { return program.blocks[1].ops; };
+  ProgramDesc program = simple_loop("y");
+  ops(program)[1] = unary("tanh", "a", "y");  // its gradient needs y, of which the loop keeps what it was before
+  ops(program).erase(ops(program).begin() + 2);
+  refused(program, "operator 1 'tanh': its gradient needs a value of variable 'y'");
+  program = simple_loop("y");
+  ops(program).insert(ops(program).begin(), unary("assign", "x", "y"));
+  refused(program, "operator 1 'mul': its gradient needs a value of variable 'y'");
+  program = simple_loop("y");
+  program.blocks[0].ops[4].attrs.push_back(attr("is_test", true));
+  refused(program, "attribute 'is_test' is true");
+  program = simple_loop("y");
+  program.blocks[0].ops[4].outputs.pop_back();
+  refused(program, "no output 'StepScopes'");
+  program = simple_loop("y");
+  program.blocks[0].ops.push_back(branch("more", {}, {}, 1));
+  refused(program, "block 1: operators of blocks 0 and 0 own it");
+  program = network_of_rows(false);
+  program.blocks[0].ops[0].inputs[1].arguments.pop_back();
+  refused(program, "as many states and ex_states as initial states");
+}
+
 }  // namespace

@@ -154,7 +154,7 @@ class Backward {
     std::vector<OpDesc> ops = std::move(sums).take();
     for (const std::string& name : parameters_) {
       std::string gradient = gradient_name(name);
-      if (changes(ops, gradient)) pairs_.push_back({name, std::move(gradient)});
+      if (changes_gradient(ops, gradient)) pairs_.push_back({name, std::move(gradient)});
     }
     for (OpDesc& op : ops) set_attr(op, make_attr("op_role_var", roles(op)));
     const auto computes_loss = [&](const OpDesc& op) { return has_argument(op.outputs, loss_); };
@@ -201,7 +201,7 @@ class Backward {
       for_each_argument(op.outputs, [&](const std::string& name) {
         if (has_argument(op.inputs, name) || !path_.is_wanted(idx, name)) return;
         if (op.type == "write_to_array") {
-          clear_element(op, sums);
+          if (!path_.is_written_in_order(idx, name)) clear_element(op, sums);
         } else {
           sums.forget(gradient_name(name));
         }
@@ -230,7 +230,8 @@ class Backward {
       if (!any_argument(one.outputs, [](const std::string&) { return true; })) continue;
       for_each_argument(one.inputs, [&](const std::string& name) {
         const bool is_read = has_argument(op.inputs, name);
-        if ((!is_read && !has_argument(op.outputs, name)) || path_.keeps_value(idx, i, name, is_read)) return;
+        if (needs_shapes_only(one.type) || (!is_read && !has_argument(op.outputs, name))) return;
+        if (path_.keeps_value(idx, i, name, is_read)) return;
         throw InvalidProgram(readable(text({place_of(op, idx, i), ": its gradient needs a value of variable '", name,
                                             "' that an operator has overwritten, expected one written once where "
                                             "gradients are wanted"})));
@@ -238,27 +239,24 @@ class Backward {
       for_each_argument(op.outputs, [&](const std::string& name) {
         if (has_argument(one.inputs, gradient_name(name))) need(idx, name, sums);
       });
-      sums.add(std::move(one));
+      if (op.type == "read_from_array" && path_.is_read_in_order(idx, op.input("X").front())) {
+        sums.add_change(std::move(one));
+      } else {
+        sums.add(std::move(one));
+      }
     }
-  }
-  /// Zeros like a variable, as its gradient.
-  static OpDesc zeros(const std::string& variable) {
-    return {.inputs = {{"X", {variable}}},
-            .outputs = {{"Out", {gradient_name(variable)}}},
-            .type = "fill_any_like",
-            .attrs = {make_attr("value", 0.0f), make_attr("dtype", -1)}};
   }
   /// The gradient of an output that the loss does not depend on, where an operator reads it. That of an array may have
   /// no elements.
   void need(std::int32_t idx, const std::string& variable, GradientSums& sums) {
-    if (!sums.has(gradient_name(variable)) && !path_.is_array(idx, variable)) sums.add(zeros(variable));
+    if (!sums.has(gradient_name(variable)) && !path_.is_array(idx, variable)) sums.add(zeros_like(variable));
   }
 
   /// After what was written to an array has its gradient: nothing depends on what the element was before.
   static void clear_element(const OpDesc& op, GradientSums& sums) {
     const std::string array = gradient_name(op.output("Out").front()), &x = op.input("X").front();
     if (!sums.has(array)) return;
-    OpDesc none = zeros(x);
+    OpDesc none = zeros_like(x);
     none.outputs[0].arguments[0] += "@NONE";
     const std::vector<std::string> value = none.outputs[0].arguments;
     sums.add_change(std::move(none));
@@ -282,22 +280,6 @@ class Backward {
     set_attr(made, {.name = "sub_block", .type = AttrType::BLOCK, .block_idx = gradient_block});
     return made;
   }
-  /// The names of gradients of those variables for which f(variable) holds; `@EMPTY@` for each other one.
-  template <class F>
-  static std::vector<std::string> gradients_where(std::span<const std::string> variables, const F& f) {
-    std::vector<std::string> names;
-    for (const std::string& one : variables) {
-      names.push_back(!is_no_variable(one) && f(one) ? gradient_name(one) : std::string(empty_variable_name));
-    }
-    return names;
-  }
-  /// Whether operators write a gradient. Those of branches change gradients of what the branch writes.
-  static bool changes(const std::vector<OpDesc>& ops, const std::string& gradient) {
-    return std::ranges::any_of(ops, [&](const OpDesc& op) {
-      if (has_argument(op.outputs, gradient)) return true;
-      return op.type == "conditional_block_grad" && std::ranges::count(op.input("Out@GRAD"), gradient) > 0;
-    });
-  }
   static void expect_scopes(const OpDesc& op, std::string_view parameter, std::string_view without, bool value) {
     if (op.output(parameter).empty()) {
       throw InvalidProgram(text({"operator '", op.type, "': no output '", std::string(parameter),
@@ -316,27 +298,32 @@ class Backward {
     const std::int32_t forward = sub_block_of(op), made = add_block(target, forward);
     GradientSums inner(forward);
     std::vector<std::string> changed;
-    for (const std::string& name : op.output("Out")) {
-      if (!path_.is_wanted(idx, name)) continue;
+    // Gradients of arrays go on, too: each step gives those of other elements.
+    const auto begin = [&](const std::string& name) {
+      if (!path_.is_wanted(idx, name) || std::ranges::count(changed, name) > 0) return;
       need(idx, name, sums);
       inner.keep(gradient_name(name));
       changed.push_back(name);
+    };
+    for (const std::string& name : op.output("Out")) begin(name);
+    for (const std::string& name : op.input("X")) {
+      if (path_.is_array(idx, name)) begin(name);
     }
     describe_block(forward, made, inner);
     for (const std::string& name : changed) {
-      if (!inner.has(gradient_name(name)) && !path_.is_array(idx, name)) inner.add(zeros(name));
+      if (!inner.has(gradient_name(name)) && !path_.is_array(idx, name)) inner.add(zeros_like(name));
     }
     std::vector<OpDesc> ops = std::move(inner).take();
     std::vector<std::string> within;
     for (const std::string& name : changed) {
       const bool is_read =
           std::ranges::any_of(ops, [&](const OpDesc& one) { return has_argument(one.inputs, gradient_name(name)); });
-      if (is_read || changes(ops, gradient_name(name))) within.push_back(gradient_name(name));
+      if (is_read || changes_gradient(ops, gradient_name(name))) within.push_back(gradient_name(name));
     }
     OpDesc gradient = gradient_of(op, made);
     gradient.inputs.push_back({"Out@GRAD", within});
     gradient.outputs = {{"X@GRAD", gradients_where(op.input("X"), [&](const std::string& name) {
-                           return path_.is_wanted(idx, name) && changes(ops, gradient_name(name));
+                           return path_.is_wanted(idx, name) && changes_gradient(ops, gradient_name(name));
                          })}};
     set_attr(gradient, make_attr("original_output_grad", std::move(within)));
     append(made, forward, std::move(ops));
@@ -362,13 +349,14 @@ class Backward {
     describe_block(forward, made, inner);
     for (const std::string& name : op.output("Out")) {
       if (!is_written(name) || path_.is_array(idx, name) || inner.has(gradient_name(name))) continue;
-      if (path_.has_earlier_value(forward, name)) inner.add(zeros(name));
+      if (path_.has_earlier_value(forward, name)) inner.add(zeros_like(name));
     }
     std::vector<OpDesc> ops = std::move(inner).take();
     OpDesc gradient = gradient_of(op, made);
     gradient.inputs.push_back({"Out@GRAD", gradients_where(op.output("Out"), is_written)});
     gradient.outputs = {{"Input@GRAD", gradients_where(op.input("Input"), [&](const std::string& name) {
-                           return path_.is_wanted(idx, name) && !is_written(name) && changes(ops, gradient_name(name));
+                           return path_.is_wanted(idx, name) && !is_written(name) &&
+                                  changes_gradient(ops, gradient_name(name));
                          })}};
     append(made, forward, std::move(ops), outside);
     sums.add(std::move(gradient));
@@ -391,8 +379,12 @@ class Backward {
       if (path_.is_wanted(forward, after)) inner.keep(gradient_name(after));
     }
     describe_block(forward, made, inner);
+    // PaddlePaddle takes gradients of all inputs and states.
+    for (const auto& [outer, name] : passed.inputs) {
+      if (!inner.has(gradient_name(name))) inner.add(zeros_like(name));
+    }
     for (const auto& [first, after] : passed.states) {
-      if (path_.is_wanted(forward, first.inner)) need(forward, first.inner, inner);
+      if (!inner.has(gradient_name(first.inner))) inner.add(zeros_like(first.inner));
     }
     std::vector<OpDesc> ops = std::move(inner).take();
     for (const auto& [first, after] : passed.states) {
@@ -405,12 +397,14 @@ class Backward {
     gradient.inputs.push_back({"outputs@GRAD", gradients_where(op.output("outputs"), [&](const std::string& name) {
                                  return path_.is_wanted(idx, name);
                                })});
-    const auto from = [&](std::string_view name) { return changes(ops, gradient_name(name)); };
+    const auto any = [](const std::string&) { return true; };
     std::vector<std::string> of_states = gradients_where(
         op.input("initial_states"), [&](const std::string& name) { return path_.is_wanted(idx, name); });
-    gradient.outputs = {{"inputs@GRAD", gradients_where(op.input("inputs"), from)},
-                        {"initial_states@GRAD", std::move(of_states)},
-                        {"parameters@GRAD", gradients_where(op.input("parameters"), from)}};
+    gradient.outputs = {{"inputs@GRAD", gradients_where(op.input("inputs"), any)},
+                        {"initial_states@GRAD", gradients_where(op.input("initial_states"), any)},
+                        {"parameters@GRAD", gradients_where(op.input("parameters"), [&](const std::string& name) {
+                           return changes_gradient(ops, gradient_name(name));
+                         })}};
     append(made, forward, std::move(ops));
     sums.add(std::move(gradient));
   }
@@ -426,7 +420,7 @@ class Backward {
         });
       }
     }
-    OpDesc none = zeros(state);
+    OpDesc none = zeros_like(state);
     none.outputs[0].arguments[0] = start;
     ops.insert(ops.begin(),
                {none, OpDesc{.inputs = {{"X", {start, passed}}}, .outputs = {{"Out", {inner}}}, .type = "sum"}});
@@ -442,7 +436,7 @@ class Backward {
       for_each_argument(outputs, [&](const std::string& name) {
         const std::string variable(variable_of(name));
         if (path_.is_of_branch(forward, variable)) return;
-        OpDesc none = zeros(variable);
+        OpDesc none = zeros_like(variable);
         none.outputs[0].arguments[0] = name;
         ops.insert(ops.begin() + static_cast<std::ptrdiff_t>(i++), std::move(none));
       });

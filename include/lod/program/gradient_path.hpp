@@ -87,6 +87,8 @@ class GradientPath {
   using Names = GradientArguments::Names;
   /// A variable: the block that it belongs to, and its name.
   using Key = std::pair<std::int32_t, std::string>;
+  /// An operator: its block, and its number there.
+  using Place = std::pair<std::int32_t, std::size_t>;
 
   /// The program must be valid; its blocks and operators must stay as they are, apart from blocks that are added.
   GradientPath(const ProgramDesc& program, const std::string& loss, const std::vector<std::string>& parameters,
@@ -176,6 +178,21 @@ class GradientPath {
     return found;
   }
 
+  /// @{
+  /// Whether no element of an array is written, or read, twice, as far as can be seen: by operators at a number that is
+  /// set once and counted between them, in loops in each step. Only one may read the array at all.
+  bool is_written_in_order(std::int32_t block, std::string_view array) const {
+    const Key key = find(block, array);
+    const auto found = writers_.find(key);
+    return found == writers_.end() || are_in_order(found->second, "write_to_array", key);
+  }
+  bool is_read_in_order(std::int32_t block, std::string_view array) const {
+    const Key key = find(block, array);
+    const auto found = readers_.find(key);
+    return found != readers_.end() && found->second.size() == 1 && are_in_order(found->second, "read_from_array", key);
+  }
+  /// @}
+
   /// Whether a branch in a block writes a variable of it.
   bool is_of_branch(std::int32_t block, std::string_view name) const {
     for (std::size_t i = 0; i < at(block).ops.size(); ++i) {
@@ -188,7 +205,7 @@ class GradientPath {
   bool has_earlier_value(std::int32_t block, std::string_view name) const {
     const Key key = find(block, name);
     const auto found = writers_.find(key);
-    if (found == writers_.end() || found->second > 1 || parameters_.contains(key)) return true;
+    if (found == writers_.end() || found->second.size() > 1 || parameters_.contains(key)) return true;
     for (std::int32_t idx = block; idx != key.first && idx != 0; idx = place_of_block(idx).first) {
       if (flow_of_block(idx) != ControlFlow::BRANCH) return true;  // that of the step before
     }
@@ -234,14 +251,48 @@ class GradientPath {
   }
   const BlockDesc& at(std::int32_t idx) const { return program_.blocks[static_cast<std::size_t>(idx)]; }
   /// The operator that owns a block: its block and its number there.
-  const std::pair<std::int32_t, std::size_t>& place_of_block(std::int32_t idx) const {
-    return places_[static_cast<std::size_t>(idx)];
-  }
+  const Place& place_of_block(std::int32_t idx) const { return places_[static_cast<std::size_t>(idx)]; }
   ControlFlow flow_of_block(std::int32_t idx) const {
     const auto& [block, i] = place_of_block(idx);
     return control_flow_of(at(block).ops[i]);
   }
 
+  bool are_in_order(const std::vector<Place>& places, std::string_view type, const Key& array) const {
+    const auto counts = [this](const Place& place) { return is_counter(at(place.first).ops[place.second]); };
+    Key counter;
+    const Place* before = nullptr;
+    for (const Place& place : places) {
+      const auto& [block, i] = place;
+      const OpDesc& op = at(block).ops[i];
+      if (op.type != type || op.input("I").size() != 1) return false;
+      const Key index = find(block, op.input("I").front());
+      if (before && (index != counter || !is_counted_between(counter, *before, place))) return false;
+      counter = index;
+      if (block != array.first && !is_counted(counter, block, 0, at(block).ops.size())) return false;
+      before = &place;
+    }
+    const auto settings = writers_.find(counter);
+    if (settings == writers_.end()) return places.size() == 1;
+    const auto is_set_beside = [&](const Place& place) { return counts(place) || place.first == array.first; };
+    const auto setters =
+        settings->second.size() - static_cast<std::size_t>(std::ranges::count_if(settings->second, counts));
+    return setters <= 1 && std::ranges::all_of(settings->second, is_set_beside);
+  }
+  /// Whether operators [begin, end) of a block count a number.
+  bool is_counted(const Key& counter, std::int32_t block, std::size_t begin, std::size_t end) const {
+    for (std::size_t i = begin; i < end; ++i) {
+      const OpDesc& op = at(block).ops[i];
+      if (is_counter(op) && find(block, op.output("Out").front()) == counter) return true;
+    }
+    return false;
+  }
+  /// Whether they do so between an operator and one that comes later, in the same block or a block directly inside.
+  bool is_counted_between(const Key& counter, const Place& a, const Place& b) const {
+    if (a.first == b.first) return is_counted(counter, a.first, a.second, b.second);
+    const Place& owner = place_of_block(b.first);
+    return owner.first == a.first &&
+           (is_counted(counter, a.first, a.second, owner.second) || is_counted(counter, b.first, 0, b.second));
+  }
   /// Whether an operator writes a variable, and its gradient doesn't take that back.
   bool overwrites(std::int32_t block, std::size_t i, const Key& key) const {
     const OpDesc& op = at(block).ops[i];
@@ -280,7 +331,9 @@ class GradientPath {
         find_writers(inner);
       });
       if (flow == ControlFlow::LOOP || flow == ControlFlow::BRANCH) continue;
-      for_each_argument(op.outputs, [&](const std::string& name) { ++writers_[find(block, name)]; });
+      for_each_argument(op.outputs, [&](const std::string& name) {
+        writers_[find(block, name)].push_back({block, i});
+      });
     }
   }
   void find_varying(std::int32_t block) {
@@ -349,9 +402,10 @@ class GradientPath {
   }
 
   const ProgramDesc& program_;
-  std::vector<Names> own_;                                    // names of each block
-  std::vector<std::pair<std::int32_t, std::size_t>> places_;  // of the operators that own the blocks
-  std::map<Key, int> writers_;                                // how many operators write a variable
+  std::vector<Names> own_;                     // names of each block
+  std::vector<Place> places_;                  // of the operators that own the blocks
+  std::map<Key, std::vector<Place>> writers_;  // the operators that write a variable
+  std::map<Key, std::vector<Place>> readers_;  // the operators that read an array
   std::set<Key> parameters_, constants_, varying_, wanted_, read_;
   std::map<std::string, std::function<DescribeGradient>, std::less<>> gradients_;
 };

@@ -6,13 +6,15 @@
 #include <lod/core/error.hpp>
 #include <lod/core/target.hpp>
 #include <lod/program/data_flow.hpp>
+#include <lod/program/gradient.hpp>
 #include <lod/program/program.hpp>
 
 #include <algorithm>
 #include <cstddef>
 #include <cstdint>
+#include <iterator>
 #include <map>
-#include <set>
+#include <span>
 #include <string>
 #include <string_view>
 #include <utility>
@@ -42,6 +44,37 @@ bool any_argument(const std::vector<OpDesc::Var>& vars, const F& f) {
 /// Whether one of the parameters has this argument.
 inline bool has_argument(const std::vector<OpDesc::Var>& vars, std::string_view name) {
   return any_argument(vars, [&](const std::string& one) { return one == name; });
+}
+
+/// Zeros like a variable, as its gradient.
+inline OpDesc zeros_like(const std::string& variable) {
+  return {.inputs = {{"X", {variable}}},
+          .outputs = {{"Out", {gradient_name(variable)}}},
+          .type = "fill_any_like",
+          .attrs = {make_attr("value", 0.0f), make_attr("dtype", -1)}};
+}
+
+/// Whether a gradient's operator reads shapes alone, apart from gradients, so that any value will do.
+inline bool needs_shapes_only(std::string_view type) {
+  constexpr std::string_view all[] = {"concat_grad", "elementwise_add_grad", "elementwise_sub_grad",
+                                      "mean_grad",   "reduce_mean_grad",     "reduce_sum_grad"};
+  return std::ranges::find(all, type) != std::end(all);
+}
+/// The names of gradients of those variables for which f(variable) holds; `@EMPTY@` for each other one.
+template <class F>
+std::vector<std::string> gradients_where(std::span<const std::string> variables, const F& f) {
+  std::vector<std::string> names;
+  for (const std::string& one : variables) {
+    names.push_back(!is_no_variable(one) && f(one) ? gradient_name(one) : std::string(empty_variable_name));
+  }
+  return names;
+}
+/// Whether operators write a gradient. Those of branches change gradients of what the branch writes.
+inline bool changes_gradient(const std::vector<OpDesc>& ops, const std::string& gradient) {
+  return std::ranges::any_of(ops, [&](const OpDesc& op) {
+    if (has_argument(op.outputs, gradient)) return true;
+    return op.type == "conditional_block_grad" && std::ranges::count(op.input("Out@GRAD"), gradient) > 0;
+  });
 }
 
 /// Operators that compute gradients, of which several may write the same one: then each writes to a name of its own,

@@ -89,16 +89,20 @@ inline void copy_gradient(const Variable& from, Variable& to, std::pmr::memory_r
     to = from;
   }
 }
-/// Makes a gradient zeros like the variable whose gradient it is; an array, or row-sparse values, empty.
+/// Makes a gradient zeros like the variable whose gradient it is; an array empty, row-sparse values without rows.
 inline void set_zeros(Variable& gradient, const Variable& like, std::pmr::memory_resource* resource) {
-  if (!gradient.holds<AnyLoDTensor>() || !like.holds<AnyLoDTensor>()) {
+  if (gradient.holds<AnyLoDTensor>() && like.holds<AnyLoDTensor>()) {
+    const auto& x = like.get<AnyLoDTensor>();
+    auto& zeros = gradient.get<AnyLoDTensor>();
+    zeros = zeros.resized(x.data_type(), x.lod(), x.row_shape(), x.rows(), resource);
+    std::fill_n(zeros.mutable_bytes().data(), x.bytes().size(), std::byte{0});
+  } else if (gradient.holds<AnySelectedRows>() && like.holds<AnyLoDTensor>()) {
+    const auto& x = like.get<AnyLoDTensor>();
+    gradient.get<AnySelectedRows>() =
+        AnySelectedRows({}, x.rows(), AnyLoDTensor(x.data_type(), LoD(), x.row_shape(), uninitialized, 0, resource));
+  } else {
     gradient = Variable(gradient.type());
-    return;
   }
-  const auto& x = like.get<AnyLoDTensor>();
-  auto& zeros = gradient.get<AnyLoDTensor>();
-  zeros = zeros.resized(x.data_type(), x.lod(), x.row_shape(), x.rows(), resource);
-  std::fill_n(zeros.mutable_bytes().data(), x.bytes().size(), std::byte{0});
 }
 
 /// Adds gradients up, by the operator `sum`. It keeps the memory that this takes. Copies are the same.
