@@ -20,6 +20,7 @@
 #include <lod/program/program.hpp>
 
 #include <algorithm>
+#include <concepts>
 #include <cstddef>
 #include <cstdint>
 #include <iterator>
@@ -64,11 +65,11 @@ class Backward {
  public:
   using Names = GradientArguments::Names;
 
-  Backward(const ProgramDesc& program, std::string_view loss, const BackwardOptions& options)
+  Backward(const ProgramDesc& program, std::string_view loss, const BackwardOptions& options, GradientPath::Find find)
       : program_(program),
         loss_(loss),
         parameters_(find_parameters(options)),
-        path_(program_, loss_, parameters_, Names(options.constants.begin(), options.constants.end())) {
+        path_(program_, loss_, parameters_, Names(options.constants.begin(), options.constants.end()), find) {
     complete(0);
     describe();
   }
@@ -478,9 +479,11 @@ namespace lod::inline LOD_INTERFACE::inline LOD_TARGET {
 /// loop keeps what its steps began with; copy others by `assign`); and what an operator's `gradient` throws.
 /// O(operators * variables * depth of blocks). Semantics: PaddlePaddle's append_backward; where that takes a gradient
 /// more than once, for what a loop only writes, for elements that are read twice and branches in loops, this doesn't.
-inline std::vector<ParameterGradient> append_backward(ProgramDesc& program, std::string_view loss,
-                                                      const BackwardOptions& options = {}) {
-  return detail::Backward(program, loss, options).take(program);
+template <std::same_as<CpuExecutor> E = CpuExecutor>
+std::vector<ParameterGradient> append_backward(ProgramDesc& program, std::string_view loss,
+                                               const BackwardOptions& options = {}) {
+  return detail::Backward(program, loss, options, [](std::string_view type) { return operators<E>().find(type); })
+      .take(program);
 }
 
 }  // namespace lod::inline LOD_INTERFACE::inline LOD_TARGET

@@ -17,6 +17,7 @@
 #include <cstdint>
 #include <functional>
 #include <map>
+#include <optional>
 #include <set>
 #include <span>
 #include <string>
@@ -90,10 +91,13 @@ class GradientPath {
   /// An operator: its block, and its number there.
   using Place = std::pair<std::int32_t, std::size_t>;
 
+  /// Where types of operators come from: given from outside, so that only programs that ask for gradients compile them.
+  using Find = std::optional<Operator<>> (*)(std::string_view type);
+
   /// The program must be valid; its blocks and operators must stay as they are, apart from blocks that are added.
   GradientPath(const ProgramDesc& program, const std::string& loss, const std::vector<std::string>& parameters,
-               const Names& constants)
-      : program_(program), places_(program.blocks.size(), {-1, 0}) {
+               const Names& constants, Find find_type)
+      : program_(program), find_(find_type), places_(program.blocks.size(), {-1, 0}) {
     for (const BlockDesc& block : program.blocks) {
       Names& own = own_.emplace_back();
       for (const VarDesc& var : block.vars) {
@@ -138,7 +142,7 @@ class GradientPath {
   const std::function<DescribeGradient>& gradient(const std::string& type) {
     const auto [found, is_new] = gradients_.try_emplace(type);
     if (is_new) {
-      if (auto known = operators().find(type)) found->second = std::move(known->gradient);
+      if (auto known = find_(type)) found->second = std::move(known->gradient);
     }
     return found->second;
   }
@@ -402,6 +406,7 @@ class GradientPath {
   }
 
   const ProgramDesc& program_;
+  Find find_;
   std::vector<Names> own_;                     // names of each block
   std::vector<Place> places_;                  // of the operators that own the blocks
   std::map<Key, std::vector<Place>> writers_;  // the operators that write a variable

@@ -20,8 +20,10 @@
 #include <lod/program/trace.hpp>
 #include <lod/program/twins.hpp>
 #include <lod/program/variable.hpp>
+#include <lod/program/waiting_time.hpp>
 
 #include <algorithm>
+#include <atomic>
 #include <concepts>
 #include <cstddef>
 #include <cstdint>
@@ -32,6 +34,7 @@
 #include <span>
 #include <stdexcept>
 #include <string>
+#include <thread>
 #include <utility>
 #include <vector>
 
@@ -65,7 +68,7 @@ class PreparedBlock final : public BlockToRun {
     for (std::size_t i = 0; i < block.ops.size(); ++i) {
       if (!detail::is_feed_or_fetch(block.ops[i])) add_step(block.ops[i], i);
     }
-    if constexpr (std::same_as<E, CpuExecutor>) {
+    if constexpr (has_threads) {
       if (running.executor.threads() > 1) find_twins(block);
     }
   }
@@ -80,12 +83,14 @@ class PreparedBlock final : public BlockToRun {
     std::size_t i = 0;
     try {
       while (i < steps_.size()) {
-        if (steps_[i].twins > 0 && has_few_sequences(i)) {
-          run_twins(i);
-        } else {
-          run(steps_[i], 0);
-          ++i;
+        if constexpr (has_threads) {
+          if (steps_[i].twins > 0 && has_few_sequences(i)) {
+            run_twins(i);
+            continue;
+          }
         }
+        run(steps_[i], 0);
+        ++i;
       }
     } catch (...) {
       throw_at(i);
@@ -105,8 +110,12 @@ class PreparedBlock final : public BlockToRun {
     }
     ++running_.steps;
   }
+  WaitingTime longest_wait() const noexcept override { return running_.limits.wait; }
 
  private:
+  /// Whether operators may run at the same time.
+  static constexpr bool has_threads = std::same_as<E, CpuExecutor>;
+
   /// A prepared operator.
   struct Step {
     RunOperator<E> run;
@@ -187,9 +196,14 @@ class PreparedBlock final : public BlockToRun {
     const std::size_t size = steps_[i].twins;
     std::size_t at[] = {i, i + size};
     std::exception_ptr errors[2];
+    // The thread that calls takes the first of both, if it can: in each run, so that what it reads, such as weights, is
+    // still in the caches of its core.
+    std::atomic<bool> is_taken[2] = {false, false};
+    const std::thread::id caller = std::this_thread::get_id();
     const std::int64_t offsets[] = {0, 1, 2};
-    launch(kernel::ForEachSequence(), running_.executor, kernel::Segments(offsets, 2, 1), [&](std::int64_t which) {
-      const auto k = static_cast<std::size_t>(which);
+    launch(kernel::ForEachSequence(), running_.executor, kernel::Segments(offsets, 2, 1), [&](std::int64_t) {
+      std::size_t k = std::this_thread::get_id() == caller ? 0 : 1;
+      if (is_taken[k].exchange(true)) k = 1 - k;
       try {
         for (const std::size_t end = at[k] + size; at[k] < end; ++at[k])
           run(steps_[at[k]], static_cast<std::int32_t>(k));
@@ -220,6 +234,8 @@ class PreparedBlock final : public BlockToRun {
       throw InvalidProgram(detail::readable(detail::text({place, ": ", error.what()})));
     } catch (const LimitExceeded& error) {
       throw LimitExceeded(detail::readable(detail::text({place, ": ", error.what()})));
+    } catch (const EndOfData& error) {
+      throw EndOfData(detail::readable(detail::text({place, ": ", error.what()})));
     } catch (...) {
       detail::with_name(place.c_str(), [] { throw; });
     }
