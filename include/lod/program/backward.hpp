@@ -230,8 +230,10 @@ class Backward {
     for (OpDesc& one : made) {
       if (!any_argument(one.outputs, [](const std::string&) { return true; })) continue;
       for_each_argument(one.inputs, [&](const std::string& name) {
-        const bool is_read = has_argument(op.inputs, name);
-        if (needs_shapes_only(one.type) || (!is_read && !has_argument(op.outputs, name))) return;
+        const bool is_read = has_argument(op.inputs, name), is_written = has_argument(op.outputs, name);
+        // What an operator keeps from batch to batch, as batch_norm does, is not for its gradient.
+        if (is_read && is_written && !path_.varies(idx, name)) return;
+        if (needs_shapes_only(one.type) || (!is_read && !is_written)) return;
         if (path_.keeps_value(idx, i, name, is_read)) return;
         throw InvalidProgram(readable(text({place_of(op, idx, i), ": its gradient needs a value of variable '", name,
                                             "' that an operator has overwritten, expected one written once where "
