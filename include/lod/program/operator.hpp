@@ -36,6 +36,7 @@
 #include <functional>
 #include <initializer_list>
 #include <map>
+#include <memory_resource>
 #include <mutex>
 #include <optional>
 #include <span>
@@ -186,6 +187,27 @@ class OperatorCall {
   /// From now on it runs on this one, which must outlive the call.
   LOD_TAGGED void run_on(const E& executor) noexcept { executor_ = &executor; }
 
+  /// From now on the memory of an output, which is no input as well, comes from `resource`, to which `let_go` gives it
+  /// back when nobody needs the value any more. O(variables).
+  LOD_TAGGED void reuse(const Variable& output, std::pmr::memory_resource* resource) {
+    if (kept_.empty()) kept_.resize(variables_.size());
+    for (std::size_t place = 0; place < variables_.size(); ++place) {
+      if (variables_[place] == &output) kept_[place].resource = resource;
+    }
+  }
+  /// Gives the memory of such an output back. Its structure is kept for the next run.
+  LOD_TAGGED void let_go(Variable& output) {
+    AnyLoDTensor& tensor = output.template get<AnyLoDTensor>();
+    for (std::size_t place = 0; place < variables_.size(); ++place) {
+      Kept& kept = kept_[place];
+      // What is there may be another's memory, to which the operator has referred.
+      if (variables_[place] != &output || !kept.resource || tensor.resource() != kept.resource) continue;
+      kept.structure = std::move(tensor);
+      detail::give_up_memory(kept.structure);
+      tensor = AnyLoDTensor();
+    }
+  }
+
   /// The most innermost sequences that one of its tensors has.
   LOD_TAGGED std::int64_t sequences() const {
     std::int64_t most = 0;
@@ -236,14 +258,15 @@ class OperatorCall {
   /// The tensor in an output, to be written by an operation.
   template <class T>
   LOD_TAGGED OutputTensor<T> output(const Slot& slot, std::size_t i = 0) const {
-    return OutputTensor<T>(variable(slot, i), executor_->resource(), is_read(slot, i) ? &spare_ : nullptr);
+    Variable& written = variable(slot, i);
+    return OutputTensor<T>(written, resource_of(slot, i), spare_of(slot, i));
   }
   /// An output of this structure, whose bytes are to be written. `rows` counts only for a LoD without levels.
   LOD_TAGGED OutputBytes output_bytes(const Slot& slot, DataType type, const LoD& lod, const Shape& row_shape,
                                       std::int64_t rows, std::size_t i = 0) const {
     AnyLoDTensor& written = variable(slot, i).template get<AnyLoDTensor>();
-    AnyLoDTensor* const spare = is_read(slot, i) ? &spare_ : nullptr;
-    return OutputBytes(written, (spare ? *spare : written).resized(type, lod, row_shape, rows, executor_->resource()),
+    AnyLoDTensor* const spare = spare_of(slot, i);
+    return OutputBytes(written, (spare ? *spare : written).resized(type, lod, row_shape, rows, resource_of(slot, i)),
                        spare);
   }
   /// The same for a whole shape, in which a scalar is one row: with the levels of `like` where it has as many rows.
@@ -289,6 +312,23 @@ class OperatorCall {
   }
 
  private:
+  /// An output whose memory is given back.
+  struct Kept {
+    std::pmr::memory_resource* resource = nullptr;  // null: it isn't
+    AnyLoDTensor structure = {};                    // without memory
+  };
+
+  /// Where the memory of an output comes from.
+  LOD_TAGGED std::pmr::memory_resource* resource_of(const Slot& slot, std::size_t i) const noexcept {
+    const bool is_kept = !kept_.empty() && kept_[slot.first + i].resource;
+    return is_kept ? kept_[slot.first + i].resource : executor_->resource();
+  }
+  /// What an output begins with, if not with what its variable holds.
+  LOD_TAGGED AnyLoDTensor* spare_of(const Slot& slot, std::size_t i) const {
+    if (is_read(slot, i)) return &spare_;
+    const bool is_kept = !kept_.empty() && kept_[slot.first + i].resource;
+    return is_kept && tensor(slot, i).bytes().empty() ? &kept_[slot.first + i].structure : nullptr;
+  }
   /// Whether an output is an input as well.
   LOD_TAGGED bool is_read(const Slot& slot, std::size_t i) const noexcept {
     const Variable* const written = variables_[slot.first + i];
@@ -307,6 +347,7 @@ class OperatorCall {
   std::vector<Variable*> variables_;
   /// The memory of an output that is read as well: what it had in the run before last.
   mutable AnyLoDTensor spare_;
+  mutable std::vector<Kept> kept_;  // for each variable, or none
 };
 
 /// What an operator does in each run.

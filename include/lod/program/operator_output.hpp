@@ -38,6 +38,8 @@ class OutputTensor {
   /// If an exception ends the operator, the variable gets back what it had.
   LOD_TAGGED ~OutputTensor() {
     const bool has_failed = std::uncaught_exceptions() != exceptions_;
+    // One that has given its memory back, and that the operator has not written.
+    if (tensor_.capacity() < tensor_.rows() * tensor_.row_size()) tensor_ = LoDTensor<T>(tensor_.resource());
     if (spare_ && !has_failed) *spare_ = std::move(variable_);
     if (spare_ ? !has_failed : is_taken_ || !has_failed) variable_ = AnyLoDTensor(std::move(tensor_));
   }

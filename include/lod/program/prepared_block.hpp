@@ -14,7 +14,9 @@
 #include <lod/program/data_flow.hpp>
 #include <lod/program/operator.hpp>
 #include <lod/program/place_of.hpp>
+#include <lod/program/plan_memory.hpp>
 #include <lod/program/program.hpp>
+#include <lod/program/reused_memory.hpp>
 #include <lod/program/run.hpp>
 #include <lod/program/scope.hpp>
 #include <lod/program/trace.hpp>
@@ -28,6 +30,7 @@
 #include <cstdint>
 #include <exception>
 #include <memory>
+#include <memory_resource>
 #include <optional>
 #include <set>
 #include <span>
@@ -79,19 +82,61 @@ class PreparedBlock final : public BlockToRun {
     for (auto* array : arrays_) array->clear();
   }
   void run() override {
+    for (const auto* memory : {&reused_, &reused_beside_}) {
+      if (*memory) (*memory)->begin_run();
+    }
     std::size_t i = 0;
     try {
       while (i < steps_.size()) {
+        const std::size_t first = i;
         if (steps_[i].twins > 0 && has_few_sequences(i)) {
           run_twins(i);
         } else {
           run(steps_[i], 0);
           ++i;
         }
+        for (const Step& step : std::span(steps_).subspan(first, i - first)) {
+          for (const auto& [writer, variable] : step.ends) steps_[writer].call.let_go(*variable);
+        }
       }
     } catch (...) {
       throw_at(i);
     }
+    for (const auto* memory : {&reused_, &reused_beside_}) {
+      if (*memory) (*memory)->end_run();
+    }
+  }
+  /// Lets variables take turns in the same memory: each gives its own back after the last operator that uses it.
+  /// `block` is that which this was made from.
+  void share_memory(const BlockDesc& block, const std::vector<detail::Lifetimes::Entry>& variables) {
+    if (variables.empty()) return;
+    reused_ = detail::ReusedMemory::make(running_.executor.resource());
+    // Of their own, so that what one thread gets does not depend on what the other asks for.
+    if (beside_) reused_beside_ = detail::ReusedMemory::make(running_.executor.resource());
+    std::vector<std::size_t> steps;  // for each operator the number of steps up to it
+    for (const OpDesc& op : block.ops) {
+      steps.push_back((steps.empty() ? 0 : steps.back()) + (detail::is_feed_or_fetch(op) ? 0 : 1));
+    }
+    detail::NameMap<std::size_t> writers;
+    for (const auto& [var, first_op, last_op] : variables) {
+      const std::size_t writer = steps[static_cast<std::size_t>(first_op)] - 1;
+      writers.emplace(var->name, writer);
+      steps_[steps[static_cast<std::size_t>(last_op)] - 1].ends.push_back({writer, scope_.find(var->name)});
+    }
+    for (std::size_t i = 0; i < block.ops.size(); ++i) {
+      for (const OpDesc::Var& output : block.ops[i].outputs) {
+        for (const std::string& name : output.arguments) {
+          const auto found = writers.find(name);
+          if (found == writers.end()) continue;
+          const bool is_beside = beside_ && &steps_[found->second].call.executor() == &*beside_;
+          steps_[steps[i] - 1].call.reuse(*scope_.find(name), is_beside ? reused_beside_.get() : reused_.get());
+        }
+      }
+    }
+  }
+  /// Whether it is memory that variables take turns in.
+  bool is_shared(const std::pmr::memory_resource* resource) const noexcept {
+    return resource == reused_.get() || resource == reused_beside_.get();
   }
   Scope& scope() noexcept override { return scope_; }
   const ProgramDesc& program() const noexcept override { return *running_.program; }
@@ -115,6 +160,11 @@ class PreparedBlock final : public BlockToRun {
     bool owns_blocks;                   // may have written them when it fails
     std::string type;
     std::size_t twins = 0;  // see detail::find_twins
+    struct End {
+      std::size_t writer;
+      Variable* variable;
+    };
+    std::vector<End> ends = {};  // those whose memory is given back after it
   };
 
   void run(Step& step, std::int32_t lane) {
@@ -233,7 +283,8 @@ class PreparedBlock final : public BlockToRun {
   RunningProgram<E>& running_;
   Scope& scope_;
   std::int32_t block_;
-  std::vector<std::vector<AnyLoDTensor>*> arrays_;  // those that belong to the block
+  std::vector<std::vector<AnyLoDTensor>*> arrays_;      // those that belong to the block
+  detail::ReusedMemory::Owner reused_, reused_beside_;  // null: every variable has its own
   std::vector<Step> steps_;
   std::optional<E> beside_;  // for twins, the second of both
 };
