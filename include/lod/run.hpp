@@ -18,7 +18,5 @@
 #  include <lod/program/operators/compiled.hpp>
 #else
 #  include <lod/cpu.hpp>
-#  include <lod/program/interpreter.hpp>
-#  include <lod/program/operators/all.hpp>
-#  include <lod/program/operators/inference.hpp>
+#  include <lod/operators.hpp>
 #endif

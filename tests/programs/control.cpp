@@ -74,6 +74,7 @@ TEST_CASE("while: runs its block as long as the condition is true, without alloc
     const auto factor = static_cast<float>(std::int64_t{1} << n);
     CHECK(numbers<float>(out[0]) == Floats{factor, 2 * factor, -factor});
     CHECK(numbers<std::int64_t>(out[1]) == Ids{n});
+    lod_test::check_on_thrust(doubling(), {.feed = feed, .fetch = {"y", "i"}}, out);
   }
 }
 
@@ -169,7 +170,8 @@ TEST_CASE("blocks: what cannot run is refused before anything runs, with the blo
           "block 0, operator 3 'while': variable 'nowhere' has no value, expected one in the scope since the block has "
           "no such variable");
   CHECK_THROWS_WITH_AS(lod::operators().find("while")->prepare(lod::OperatorArguments(doubling().blocks[0].ops[3])),
-                       "operator 'while': it owns a block, expected to be one of a program that runs", InvalidProgram);
+                       "operator 'while': it needs the block that it is in, expected to be one of a program that runs",
+                       InvalidProgram);
 }
 
 TEST_CASE("select_input and select_output: choose a variable by a number") {
@@ -212,6 +214,7 @@ TEST_CASE("write_to_array and read_from_array: arrays begin empty in each run, a
     CHECK(numbers<float>(out[0]) == Floats{factor, -factor});
     CHECK(out[0].lod() == x.lod());
     CHECK(numbers<std::int64_t>(out[1]) == Ids{n + 1});
+    lod_test::check_on_thrust(program, {.feed = feed, .fetch = {"y", "length"}}, out);
   }
   const lod::Feed feed = {{"x", x}, {"n", AnyLoDTensor(plain<std::int64_t>({1}, {std::int64_t{1} << 40}))}};
   program.blocks[0].ops[1].inputs[1].arguments = {"n"};
@@ -244,7 +247,9 @@ TEST_CASE("lod_tensor_to_array: a recurrent network over sequences, longest firs
   lod::PreparedProgram prepared(lod::CpuExecutor(1), program, scope, {"y"});
   const auto run = [&](const std::vector<std::int64_t>& lengths, const Floats& x, const Floats& first) {
     const auto sequences = static_cast<std::int64_t>(lengths.size());
-    return prepared.run({{"x", ragged<float>(lengths, {1}, x)}, {"first", plain<float>({sequences, 1}, first)}})[0];
+    const lod::Feed feed = {{"x", ragged<float>(lengths, {1}, x)}, {"first", plain<float>({sequences, 1}, first)}};
+    lod_test::check_on_thrust(program, {.feed = feed, .fetch = {"y"}}, prepared.run(feed));
+    return prepared.run(feed)[0];
   };
   const AnyLoDTensor y = run({2, 0, 3, 1}, {1, 2, 3, 4, 5, 6}, {10, 20, 30, 40});
   CHECK(numbers<float>(y) == Floats{11, 13, 33, 37, 42, 46});
@@ -348,6 +353,7 @@ TEST_CASE("split_lod_tensor and merge_lod_tensor: two branches, of which one may
     lod::RunOptions options{.feed = {{"x", x}, {"mask", std::move(mask)}}, .fetch = {"yes", "no", "y"}};
     if (!chosen) options.feed.emplace("idle", plain<double>({0}, {}));
     const auto out = lod::run(program, scope, options);
+    lod_test::check_on_thrust(program, options, out);
     CHECK(numbers<float>(out[1]) == (chosen ? Floats{3} : Floats{1, 2, 3}));
     CHECK(numbers<float>(out[2]) == Floats{1, 2, 3});
     CHECK(out[2].lod() == x.lod());

@@ -32,6 +32,18 @@ lod::Scope& with_parameters(lod::Scope& scope, const lod::paddle::Model& model) 
 }
 }  // namespace
 
+#ifdef LOD_TEST_THRUST
+TEST_CASE("lac: over Thrust, tags are those of PaddlePaddle too") {
+  const auto model = lod::paddle::load_model(lac_folder);
+  const auto expected = lod::load_npy<std::int64_t>(lac_folder + "/expected.tags.npy");
+  lod::Scope scope;
+  const auto out =
+      lod_test::run_on_thrust(model.program, with_parameters(scope, model), {.feed = {{"word", lac_words()}}});
+  REQUIRE(out.size() == 2);
+  CHECK(std::ranges::equal(out[0].view<std::int64_t>().values(), expected.values()));
+}
+#endif
+
 TEST_CASE("lac: tags and emissions are those of PaddlePaddle, and a further run allocates nothing") {
   const auto model = lod::paddle::load_model(lac_folder);
   const auto expected = lod::load_npy<float>(lac_folder + "/expected.emission.npy");

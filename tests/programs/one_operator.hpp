@@ -9,6 +9,10 @@
 #include <lod/run.hpp>
 #include <lod/scope.hpp>
 
+#ifdef LOD_TEST_THRUST
+#  include "support/run_on_thrust.hpp"
+#endif
+
 #include <doctest/doctest.h>
 
 #include <algorithm>
@@ -151,6 +155,22 @@ inline void check_inferred(lod::ProgramDesc program, const lod::RunOptions& opti
   }
 }
 
+/// Checks that a program gives the same over Thrust, if that is there.
+inline void check_on_thrust([[maybe_unused]] const lod::ProgramDesc& program,
+                            [[maybe_unused]] const lod::RunOptions& options,
+                            [[maybe_unused]] const std::vector<lod::AnyLoDTensor>& expected) {
+#ifdef LOD_TEST_THRUST
+  if (!runs_on_thrust(program.blocks[0].ops[0].type)) return;
+  lod::Scope scope;
+  const std::vector<lod::AnyLoDTensor> found = run_on_thrust(program, scope, options);
+  REQUIRE(found.size() == expected.size());
+  for (std::size_t i = 0; i < found.size(); ++i) {
+    INFO("over Thrust: " << program.blocks[0].ops[0].type << ", " << options.fetch[i]);
+    check_close(found[i], expected[i]);
+  }
+#endif
+}
+
 /// Runs one operator: the arguments of its inputs, by parameter, and the outputs to return. One that begins with '-' is
 /// there, but not returned.
 inline std::vector<lod::AnyLoDTensor> apply(
@@ -179,6 +199,7 @@ inline std::vector<lod::AnyLoDTensor> apply(
   const lod::ProgramDesc program = program_of({op(type, in, out, std::move(attrs))});
   std::vector<lod::AnyLoDTensor> results = lod::run(program, scope, options);
   check_inferred(program, options, results);
+  check_on_thrust(program, options, results);
   return results;
 }
 

@@ -297,11 +297,14 @@ lod::ProgramDesc regression(bool sparse) {
 void train(const lod::Optimizer& optimizer, const lod::MinimizeOptions& options, bool sparse) {
   lod::ProgramDesc program = regression(sparse), startup;
   CHECK(lod::minimize(program, startup, "loss", optimizer, options).size() == (sparse ? 3 : 2));
+  const auto initialise = [&](lod::Scope& scope) {
+    scope.var("w").get<AnyLoDTensor>() = plain<float>({3, 2}, {0.5F, -1, 1, 0.25F, -0.5F, 1});
+    scope.var("b").get<AnyLoDTensor>() = plain<float>({2}, {1, -1});
+    scope.var("table").get<AnyLoDTensor>() = lod::LoDTensor<float>({6, 3});
+    lod::run(startup, scope);
+  };
   lod::Scope scope;
-  scope.var("w").get<AnyLoDTensor>() = plain<float>({3, 2}, {0.5F, -1, 1, 0.25F, -0.5F, 1});
-  scope.var("b").get<AnyLoDTensor>() = plain<float>({2}, {1, -1});
-  scope.var("table").get<AnyLoDTensor>() = lod::LoDTensor<float>({6, 3});
-  lod::run(startup, scope);
+  initialise(scope);
   const lod::Feed batch = {{"x", plain<float>({4, 3}, {1, 2, 3, -1, 0, 1, 2, 2, -2, 0, 1, 1})},
                            {"y", plain<float>({4, 2}, {1, 0, 2, -1, 0, 1, -1, 1})},
                            {"ids", plain<std::int64_t>({4}, {4, 1, 4, 0})}};
@@ -309,7 +312,17 @@ void train(const lod::Optimizer& optimizer, const lod::MinimizeOptions& options,
   lod::Feed given = batch;
   if (!sparse) given.erase("ids");
   const float before = numbers<float>(step.run(given)[0])[0];
+#ifdef LOD_TEST_THRUST
+  lod::Scope other;
+  initialise(other);
+  const lod::RunOptions once{.feed = given, .fetch = {"loss"}};
+  CHECK(numbers<float>(lod_test::run_on_thrust(program, other, once)[0])[0] == doctest::Approx(before));
+  for (int i = 0; i < 3; ++i) {
+    lod_test::check_close(lod_test::run_on_thrust(program, other, once)[0], step.run(given)[0]);
+  }
+#else
   for (int i = 0; i < 3; ++i) step.run(given);
+#endif
   const std::int64_t allocations = lod_test::allocations;
   step.run(given);
   CHECK((lod_test::allocations == allocations || !lod_test::counts_allocations));

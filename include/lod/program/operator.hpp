@@ -69,9 +69,10 @@ class OperatorArguments {
 
   /// The description itself.
   LOD_TAGGED const OpDesc& desc() const noexcept { return *op_; }
-  /// The block that the operator is in, for those that own blocks themselves: see <lod/program/block_to_run.hpp>.
+  /// The block that the operator is in, for those that own blocks themselves, or wait for others: see
+  /// <lod/program/block_to_run.hpp>.
   LOD_TAGGED BlockToRun& block() const {
-    if (!block_) refuse({"it owns a block, expected to be one of a program that runs"});
+    if (!block_) refuse({"it needs the block that it is in, expected to be one of a program that runs"});
     return *block_;
   }
 
@@ -197,9 +198,10 @@ class OperatorCall {
   }
   /// Gives the memory of such an output back. Its structure is kept for the next run.
   LOD_TAGGED void let_go(Variable& output) {
+    if (!output.template holds<AnyLoDTensor>()) return;
     AnyLoDTensor& tensor = output.template get<AnyLoDTensor>();
     for (std::size_t place = 0; place < variables_.size(); ++place) {
-      Kept& kept = kept_[place];
+      detail::KeptOutput& kept = kept_[place];
       // What is there may be another's memory, to which the operator has referred.
       if (variables_[place] != &output || !kept.resource || tensor.resource() != kept.resource) continue;
       kept.structure = std::move(tensor);
@@ -258,8 +260,7 @@ class OperatorCall {
   /// The tensor in an output, to be written by an operation.
   template <class T>
   LOD_TAGGED OutputTensor<T> output(const Slot& slot, std::size_t i = 0) const {
-    Variable& written = variable(slot, i);
-    return OutputTensor<T>(written, resource_of(slot, i), spare_of(slot, i));
+    return OutputTensor<T>(variable(slot, i), resource_of(slot, i), spare_of(slot, i));
   }
   /// An output of this structure, whose bytes are to be written. `rows` counts only for a LoD without levels.
   LOD_TAGGED OutputBytes output_bytes(const Slot& slot, DataType type, const LoD& lod, const Shape& row_shape,
@@ -312,12 +313,6 @@ class OperatorCall {
   }
 
  private:
-  /// An output whose memory is given back.
-  struct Kept {
-    std::pmr::memory_resource* resource = nullptr;  // null: it isn't
-    AnyLoDTensor structure = {};                    // without memory
-  };
-
   /// Where the memory of an output comes from.
   LOD_TAGGED std::pmr::memory_resource* resource_of(const Slot& slot, std::size_t i) const noexcept {
     const bool is_kept = !kept_.empty() && kept_[slot.first + i].resource;
@@ -347,7 +342,7 @@ class OperatorCall {
   std::vector<Variable*> variables_;
   /// The memory of an output that is read as well: what it had in the run before last.
   mutable AnyLoDTensor spare_;
-  mutable std::vector<Kept> kept_;  // for each variable, or none
+  mutable std::vector<detail::KeptOutput> kept_;  // for each variable, or none
 };
 
 /// What an operator does in each run.
@@ -434,22 +429,25 @@ class Operators {
  public:
   /// The operator of a type; nothing if there is none. O(log operators).
   LOD_TAGGED std::optional<Operator<E>> find(std::string_view type) const {
-    const auto built_in = operators_of_programs::built_in<E>();
-    const auto one = std::ranges::lower_bound(built_in, type, {}, &detail::BuiltInOperator<E>::type);
-    if (one != built_in.end() && one->type == type) {
-      return Operator<E>{one->prepare, one->gradient, operators_of_programs::inference_of(type)};
-    }
     auto& added = detail::settled_added_operators<E>();
-    const std::lock_guard lock(added.mutex);
-    const auto found = added.by_type.find(type);
-    if (found == added.by_type.end()) return std::nullopt;
-    return found->second;
+    {
+      const std::lock_guard lock(added.mutex);
+      if (const auto found = added.by_type.find(type); found != added.by_type.end()) return found->second;
+    }
+    return built_in(type);
+  }
+  /// The one that comes with the library, whether it has been replaced or not; nothing if there is none.
+  LOD_TAGGED std::optional<Operator<E>> built_in(std::string_view type) const {
+    const auto all = operators_of_programs::built_in<E>();
+    const auto one = std::ranges::lower_bound(all, type, {}, &detail::BuiltInOperator<E>::type);
+    if (one == all.end() || one->type != type) return std::nullopt;
+    return Operator<E>{one->prepare, one->gradient, operators_of_programs::inference_of(type)};
   }
 
   /// Adds an operator of the caller's. Throws std::invalid_argument if there is one of that type, and if it cannot be
   /// prepared.
   LOD_TAGGED void add(std::string type, Operator<E> op) const {
-    if (!op.prepare) throw std::invalid_argument(detail::text({"operator '", type, "': expected a `prepare`"}));
+    expect_prepare(type, op);
     bool is_known = find(type).has_value();
     if (!is_known) {
       auto& added = detail::settled_added_operators<E>();
@@ -457,6 +455,16 @@ class Operators {
       is_known = !added.by_type.try_emplace(type, std::move(op)).second;
     }
     if (is_known) throw std::invalid_argument(detail::text({"operator '", type, "': there is one already"}));
+  }
+  /// Puts an operator in the place of the one of its type, in all programs that are prepared from now on: to run it
+  /// faster, say. `built_in` goes on to give the library's, for what the other does not do. Throws
+  /// std::invalid_argument if there is none of that type, and if it cannot be prepared.
+  LOD_TAGGED void replace(std::string type, Operator<E> op) const {
+    expect_prepare(type, op);
+    if (!find(type)) throw std::invalid_argument(detail::text({"operator '", type, "': there is none to replace"}));
+    auto& added = detail::settled_added_operators<E>();
+    const std::lock_guard lock(added.mutex);
+    added.by_type.insert_or_assign(std::move(type), std::move(op));
   }
 
   /// All types, ascending.
@@ -469,7 +477,13 @@ class Operators {
       for (const auto& one : added.by_type) names.push_back(one.first);
     }
     std::sort(names.begin(), names.end());
+    names.erase(std::unique(names.begin(), names.end()), names.end());  // those that are replaced
     return names;
+  }
+
+ private:
+  LOD_TAGGED static void expect_prepare(const std::string& type, const Operator<E>& op) {
+    if (!op.prepare) throw std::invalid_argument(detail::text({"operator '", type, "': expected a `prepare`"}));
   }
 };
 

@@ -17,6 +17,16 @@
 
 namespace lod::inline LOD_INTERFACE {
 
+namespace detail {
+
+/// What remains of an output that gives its memory back.
+struct KeptOutput {
+  std::pmr::memory_resource* resource = nullptr;  ///< to which it is; null: it isn't given back
+  AnyLoDTensor structure = {};                    ///< without memory
+};
+
+}  // namespace detail
+
 /// A tensor that an operator writes: that of a variable, with the memory of the run before. It goes to the variable
 /// when this object is destroyed.
 template <class T>

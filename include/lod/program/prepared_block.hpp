@@ -22,6 +22,7 @@
 #include <lod/program/trace.hpp>
 #include <lod/program/twins.hpp>
 #include <lod/program/variable.hpp>
+#include <lod/program/waiting_time.hpp>
 
 #include <algorithm>
 #include <atomic>
@@ -70,7 +71,7 @@ class PreparedBlock final : public BlockToRun {
     for (std::size_t i = 0; i < block.ops.size(); ++i) {
       if (!detail::is_feed_or_fetch(block.ops[i])) add_step(block.ops[i], i);
     }
-    if constexpr (std::same_as<E, CpuExecutor>) {
+    if constexpr (has_threads) {
       if (running.executor.threads() > 1) find_twins(block);
     }
   }
@@ -89,9 +90,7 @@ class PreparedBlock final : public BlockToRun {
     try {
       while (i < steps_.size()) {
         const std::size_t first = i;
-        if (steps_[i].twins > 0 && has_few_sequences(i)) {
-          run_twins(i);
-        } else {
+        if (!run_twins_at(i)) {
           run(steps_[i], 0);
           ++i;
         }
@@ -149,8 +148,12 @@ class PreparedBlock final : public BlockToRun {
     }
     ++running_.steps;
   }
+  WaitingTime longest_wait() const noexcept override { return running_.limits.wait; }
 
  private:
+  /// Whether operators may run at the same time.
+  static constexpr bool has_threads = std::same_as<E, CpuExecutor>;
+
   /// A prepared operator.
   struct Step {
     RunOperator<E> run;
@@ -231,6 +234,16 @@ class PreparedBlock final : public BlockToRun {
     constexpr std::int64_t few_sequences = 32;
     return running_.executor.threads() < few_threads || steps_[first].call.sequences() < few_sequences;
   }
+  /// Runs twins, if `i` is the first of some that are better run at the same time; whether it was.
+  bool run_twins_at(std::size_t& i) {
+    if constexpr (has_threads) {
+      if (steps_[i].twins > 0 && has_few_sequences(i)) {
+        run_twins(i);
+        return true;
+      }
+    }
+    return false;
+  }
   /// Runs twins, which `i` is the first of, and goes on after them; where one fails, to it.
   void run_twins(std::size_t& i) {
     const std::size_t size = steps_[i].twins;
@@ -274,6 +287,8 @@ class PreparedBlock final : public BlockToRun {
       throw InvalidProgram(detail::readable(detail::text({place, ": ", error.what()})));
     } catch (const LimitExceeded& error) {
       throw LimitExceeded(detail::readable(detail::text({place, ": ", error.what()})));
+    } catch (const EndOfData& error) {
+      throw EndOfData(detail::readable(detail::text({place, ": ", error.what()})));
     } catch (...) {
       detail::with_name(place.c_str(), [] { throw; });
     }

@@ -1,0 +1,11 @@
+// SPDX-License-Identifier: Apache-2.0
+/// @file
+/// @ingroup descriptions
+/// The operators of programs, and what runs them, as templates over the executor, compiled with the including file: for
+/// executors that no compiled library serves. Include the executor's doorway before, <lod/thrust.hpp> or <lod/cpu.hpp>.
+/// Where there is no compiled library, <lod/run.hpp> includes this.
+#pragma once
+
+#include <lod/program/interpreter.hpp>
+#include <lod/program/operators/all.hpp>
+#include <lod/program/operators/inference.hpp>
