@@ -276,7 +276,7 @@ class PreparedBlock final : public BlockToRun {
     for (std::size_t i = 0; i < failed + (steps_[failed].owns_blocks ? 1 : 0); ++i) {
       changed.insert(steps_[i].persists.begin(), steps_[i].persists.end());
     }
-    std::string place = steps_[failed].place;
+    std::string place = detail::text({step_ < 0 ? "" : "step " + std::to_string(step_) + ", ", steps_[failed].place});
     if (!changed.empty()) {
       place += ", after persistable variables were changed:";
       for (const std::string& name : changed) place += detail::text({" '", name, "'"});
