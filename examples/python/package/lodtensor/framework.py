@@ -105,8 +105,10 @@ class Block:
             raise KeyError(name)
         return Variable._named(name, self)
 
-    def add_var(self, variable: Union[VarDesc, Variable]) -> Variable:
-        """Adds a variable that is described; one of this name that the block has stays as it is."""
+    def add_var(self, variable: Any) -> Variable:
+        """Adds a variable that is described: a VarDesc, a Variable, or what has one as its `_var`, as the class of the
+        design document does. One of this name that the block has stays as it is."""
+        variable = getattr(variable, "_var", variable)
         desc = variable.desc if isinstance(variable, Variable) else variable
         if not self.program._core.has_var(self.idx, desc.name):
             self.program._core.append(self.idx, [desc], [], False)
@@ -293,6 +295,8 @@ class Variable:
                 dims = () if value is None else np.shape(value)
             desc = VarDesc(self._name, [int(dim) for dim in dims], DataType.FP32 if type is None else type, lod_level)
             if value is not None:
+                if np.ndim(value) > 0 and np.shape(value) != tuple(desc.dims):
+                    raise ValueError(f"'{desc.name}': a value of shape {np.shape(value)}, expected {tuple(desc.dims)}")
                 initializer = _initializer_of(value, desc.data_type)
         desc.persistable = persistable
         desc.stop_gradient = not trainable
@@ -447,6 +451,11 @@ _REAL = (DataType.FP16, DataType.FP32, DataType.FP64, DataType.BF16)
 def CreateVar(desc: VarDesc) -> Variable:  # noqa: N802: the document's name
     """A variable of the default block."""
     return get_default_block().add_var(desc)
+
+
+def AddInitialOperator(variable: Any, initializer: Initializer) -> None:  # noqa: N802: the document's name
+    """Adds the operator that fills a variable, or what has one as its `_var`."""
+    getattr(variable, "_var", variable).initialize(initializer)
 
 
 def InferShape(of: Union[Variable, Block, Program]) -> None:  # noqa: N802: the document's name
