@@ -53,7 +53,7 @@ std::size_t run_with_variations(std::string bytes) {
 
 /// With mutations of it, and most often of these again.
 std::size_t run_with_mutations(const std::string& bytes, unsigned mutations, std::mt19937& random) {
-  constexpr std::size_t most = 4096;
+  constexpr std::size_t most = 8192;
   run(bytes);
   std::vector<std::uint8_t> mutated;
   for (unsigned i = 0; i < mutations; ++i) {
@@ -93,7 +93,7 @@ std::size_t LLVMFuzzerMutate(std::uint8_t* data, std::size_t size, std::size_t) 
 
 int main(int count, char** arguments) {
   std::size_t inputs = 0;
-  unsigned mutations = 40, first_number = 1;
+  unsigned mutations = 12, first_number = 1;
   for (int i = 1; i < count; ++i) {
     mutations = number_of(arguments[i], "--mutations=", mutations);
     first_number = number_of(arguments[i], "--seed=", first_number);

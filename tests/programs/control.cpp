@@ -143,12 +143,13 @@ TEST_CASE("blocks: a branch in a loop, with variables of each block") {
   CHECK(numbers<float>(scope.at("seen").get<AnyLoDTensor>()) == Floats{13});
   program.blocks[2].ops[0] = op("mul", {{"X", {"total"}}, {"Y", {"wide"}}}, {{"Out", {"sum"}}});
   program.blocks[0].ops.insert(program.blocks[0].ops.begin(), constant("wide", {3, 4}, 0));
-  CHECK_THROWS_WITH_AS(lod::run(program, scope, {.fetch = {"total"}}),
-                       doctest::Contains("block 0, operator 6 'while', after persistable variables were changed: "
-                                         "'seen': block 1, operator 1 'conditional_block', after persistable variables "
-                                         "were changed: 'seen': block 2, operator 0 'mul' (X: 'total', Y: 'wide'; Out: "
-                                         "'sum'): variable 'total' of shape {1}"),
-                       ShapeMismatch);
+  CHECK_THROWS_WITH_AS(
+      lod::run(program, scope, {.fetch = {"total"}}),
+      doctest::Contains("block 0, operator 6 'while', after persistable variables were changed: "
+                        "'seen': step 0, block 1, operator 1 'conditional_block', after persistable "
+                        "variables were changed: 'seen': block 2, operator 0 'mul' (X: 'total', Y: 'wide'; Out: "
+                        "'sum'): variable 'total' of shape {1}"),
+      ShapeMismatch);
 }
 
 TEST_CASE("blocks: what cannot run is refused before anything runs, with the block") {
@@ -170,7 +171,8 @@ TEST_CASE("blocks: what cannot run is refused before anything runs, with the blo
           "block 0, operator 3 'while': variable 'nowhere' has no value, expected one in the scope since the block has "
           "no such variable");
   CHECK_THROWS_WITH_AS(lod::operators().find("while")->prepare(lod::OperatorArguments(doubling().blocks[0].ops[3])),
-                       "operator 'while': it owns a block, expected to be one of a program that runs", InvalidProgram);
+                       "operator 'while': it needs the block that it is in, expected to be one of a program that runs",
+                       InvalidProgram);
 }
 
 TEST_CASE("select_input and select_output: choose a variable by a number") {

@@ -26,6 +26,7 @@
 #include <lod/core/shape.hpp>
 #include <lod/core/target.hpp>
 #include <lod/io/atomic_file.hpp>
+#include <lod/io/folder.hpp>
 #include <lod/io/input.hpp>
 #include <lod/io/paddle_stream.hpp>
 #include <lod/io/proto/program.hpp>
@@ -125,18 +126,11 @@ inline std::vector<Parameter> parameters_of(std::span<const std::string> names) 
   return parameters;
 }
 
-/// Whether a name is that of a file in a folder or its folders, without detours such as "./x" and "a//x".
-inline bool is_within_folder(const std::string& name) {
-  const std::string steps = "/" + name + "/";
-  const auto has = [&steps](const char* step) { return steps.find(step) != std::string::npos; };
-  return name.find('\0') == std::string::npos && !has("//") && !has("/./") && !has("/../");
-}
-
 /// The file of a variable in a folder. Names, and their programs, may come from anywhere: throws InvalidProgram for one
 /// that leads out of the folder, to something that cannot be a file, or by a detour to the file of another name, such
 /// as "./x" and "a//x".
 inline std::string file_of(const std::string& folder, const std::string& name) {
-  if (!is_within_folder(name)) {
+  if (!lod::detail::is_within_folder(name)) {
     throw InvalidProgram(text({"variable '", name, "': expected a name that a file in a folder can have"}));
   }
   return folder + "/" + name;

@@ -36,13 +36,16 @@
 #include <functional>
 #include <initializer_list>
 #include <map>
+#include <memory_resource>
 #include <mutex>
 #include <optional>
 #include <span>
 #include <stdexcept>
 #include <string>
 #include <string_view>
+#include <type_traits>
 #include <utility>
+#include <variant>
 #include <vector>
 
 namespace lod::inline LOD_INTERFACE {
@@ -68,9 +71,10 @@ class OperatorArguments {
 
   /// The description itself.
   LOD_TAGGED const OpDesc& desc() const noexcept { return *op_; }
-  /// The block that the operator is in, for those that own blocks themselves: see <lod/program/block_to_run.hpp>.
+  /// The block that the operator is in, for those that own blocks themselves, or wait for others: see
+  /// <lod/program/block_to_run.hpp>.
   LOD_TAGGED BlockToRun& block() const {
-    if (!block_) refuse({"it owns a block, expected to be one of a program that runs"});
+    if (!block_) refuse({"it needs the block that it is in, expected to be one of a program that runs"});
     return *block_;
   }
 
@@ -175,23 +179,64 @@ class OperatorArguments {
 /// One run of an operator: its executor and its variables, in which it finds the slots that its arguments gave it.
 template <Executor E = CpuExecutor>
 class OperatorCall {
+  static constexpr bool is_on_cpu = std::same_as<typename E::device, Cpu>;
+
  public:
+  /// The memory that its tensors are in.
+  using device = typename E::device;
+  /// A tensor there, whatever its elements.
+  using Any = BasicAnyLoDTensor<device>;
+
   /// The variables are the arguments of all inputs, then those of all outputs, null for empty names. The executor must
   /// outlive the call.
   LOD_TAGGED OperatorCall(const E& executor, std::vector<Variable*> variables)
-      : executor_(&executor), variables_(std::move(variables)) {}
+      : executor_(&executor), variables_(std::move(variables)) {
+    if constexpr (!is_on_cpu) on_cpu_.emplace(default_executor<Cpu>(), variables_);
+  }
 
   /// What the operator runs on.
   LOD_TAGGED const E& executor() const noexcept { return *executor_; }
   /// From now on it runs on this one, which must outlive the call.
   LOD_TAGGED void run_on(const E& executor) noexcept { executor_ = &executor; }
 
+  /// The same operator on the CPU, for those of its variables whose tensors are in CPU memory: see
+  /// Operator::on_cpu.
+  LOD_TAGGED const auto& on_cpu() const noexcept {
+    if constexpr (is_on_cpu) {
+      return *this;
+    } else {
+      return *on_cpu_;
+    }
+  }
+
+  /// From now on the memory of an output, which is no input as well, comes from `resource`, to which `let_go` gives it
+  /// back when nobody needs the value any more. O(variables).
+  LOD_TAGGED void reuse(const Variable& output, std::pmr::memory_resource* resource) {
+    if (kept_.empty()) kept_.resize(variables_.size());
+    for (std::size_t place = 0; place < variables_.size(); ++place) {
+      if (variables_[place] == &output) kept_[place].resource = resource;
+    }
+  }
+  /// Gives the memory of such an output back. Its structure is kept for the next run.
+  LOD_TAGGED void let_go(Variable& output) {
+    if (!output.template holds<AnyLoDTensor>()) return;
+    AnyLoDTensor& tensor = output.template get<AnyLoDTensor>();
+    for (std::size_t place = 0; place < variables_.size(); ++place) {
+      detail::KeptOutput& kept = kept_[place];
+      // What is there may be another's memory, to which the operator has referred.
+      if (variables_[place] != &output || !kept.resource || tensor.resource() != kept.resource) continue;
+      kept.structure = std::move(tensor);
+      detail::give_up_memory(kept.structure);
+      tensor = AnyLoDTensor();
+    }
+  }
+
   /// The most innermost sequences that one of its tensors has.
   LOD_TAGGED std::int64_t sequences() const {
     std::int64_t most = 0;
     for (const Variable* const variable : variables_) {
-      if (!variable || !variable->template holds<AnyLoDTensor>()) continue;
-      const LoD& lod = variable->template get<AnyLoDTensor>().lod();
+      if (!variable || !variable->template holds<Any>()) continue;
+      const LoD& lod = variable->template get<Any>().lod();
       if (lod.levels() > 0) most = std::max(most, lod.size(lod.levels() - 1));
     }
     return most;
@@ -203,7 +248,7 @@ class OperatorCall {
     for (auto one = variables_.begin(); one != variables_.end(); ++one) {
       if (!*one || std::find(variables_.begin(), one, *one) != one) continue;
       const Variable& variable = **one;
-      if (variable.holds<AnyLoDTensor>()) sum += variable.get<AnyLoDTensor>().bytes().size();
+      if (variable.template holds<Any>()) sum += variable.template get<Any>().bytes().size();
       if (variable.holds<AnySelectedRows>()) sum += variable.get<AnySelectedRows>().value().bytes().size();
       if (!variable.holds<std::vector<AnyLoDTensor>>()) continue;
       for (const AnyLoDTensor& tensor : variable.get<std::vector<AnyLoDTensor>>()) sum += tensor.bytes().size();
@@ -223,32 +268,32 @@ class OperatorCall {
     return *found;
   }
   /// The tensor in it. Throws ShapeMismatch if it holds something else.
-  LOD_TAGGED const AnyLoDTensor& tensor(const Slot& slot, std::size_t i = 0) const {
-    return variable(slot, i).template get<AnyLoDTensor>();
+  LOD_TAGGED const Any& tensor(const Slot& slot, std::size_t i = 0) const {
+    return variable(slot, i).template get<Any>();
   }
   /// A view of the tensor. Throws ShapeMismatch, naming the variable, unless its elements are of type T.
   template <class T>
-  LOD_TAGGED LoDTensorView<const T, Cpu> view(const Slot& slot, std::size_t i = 0) const {
-    const AnyLoDTensor& found = tensor(slot, i);
-    if (!found.holds<T>()) throw_type(slot, i, to_string(data_type_v<T>));
-    return found.view<T>();
+  LOD_TAGGED LoDTensorView<const T, device> view(const Slot& slot, std::size_t i = 0) const {
+    const Any& found = tensor(slot, i);
+    if (!found.template holds<T>()) throw_type(slot, i, to_string(data_type_v<T>));
+    return found.template view<T>();
   }
   /// The tensor in an output, to be written by an operation.
   template <class T>
-  LOD_TAGGED OutputTensor<T> output(const Slot& slot, std::size_t i = 0) const {
-    return OutputTensor<T>(variable(slot, i), executor_->resource(), is_read(slot, i) ? &spare_ : nullptr);
+  LOD_TAGGED OutputTensor<T, device> output(const Slot& slot, std::size_t i = 0) const {
+    return OutputTensor<T, device>(variable(slot, i), resource_of(slot, i), spare_of(slot, i));
   }
   /// An output of this structure, whose bytes are to be written. `rows` counts only for a LoD without levels.
-  LOD_TAGGED OutputBytes output_bytes(const Slot& slot, DataType type, const LoD& lod, const Shape& row_shape,
-                                      std::int64_t rows, std::size_t i = 0) const {
-    AnyLoDTensor& written = variable(slot, i).template get<AnyLoDTensor>();
-    AnyLoDTensor* const spare = is_read(slot, i) ? &spare_ : nullptr;
-    return OutputBytes(written, (spare ? *spare : written).resized(type, lod, row_shape, rows, executor_->resource()),
-                       spare);
+  LOD_TAGGED OutputBytes<device> output_bytes(const Slot& slot, DataType type, const LoD& lod, const Shape& row_shape,
+                                              std::int64_t rows, std::size_t i = 0) const {
+    Any& written = variable(slot, i).template get<Any>();
+    Any* const spare = spare_of(slot, i);
+    return OutputBytes<device>(
+        written, (spare ? *spare : written).resized(type, lod, row_shape, rows, resource_of(slot, i)), spare);
   }
   /// The same for a whole shape, in which a scalar is one row: with the levels of `like` where it has as many rows.
-  LOD_TAGGED OutputBytes output_bytes(const Slot& slot, DataType type, const Shape& shape, const AnyLoDTensor& like,
-                                      std::size_t i = 0) const {
+  LOD_TAGGED OutputBytes<device> output_bytes(const Slot& slot, DataType type, const Shape& shape, const Any& like,
+                                              std::size_t i = 0) const {
     const std::int64_t rows = shape.empty() ? 1 : shape.front();
     const bool keeps_levels = like.levels() > 0 && like.rows() == rows;
     return output_bytes(slot, type, keeps_levels ? like.lod() : LoD(), shape.without_first(), rows, i);
@@ -289,6 +334,22 @@ class OperatorCall {
   }
 
  private:
+  /// Where the memory of an output comes from.
+  LOD_TAGGED auto* resource_of([[maybe_unused]] const Slot& slot, [[maybe_unused]] std::size_t i) const noexcept {
+    if constexpr (is_on_cpu) {
+      if (!kept_.empty() && kept_[slot.first + i].resource) return kept_[slot.first + i].resource;
+    }
+    return executor_->resource();
+  }
+  /// What an output begins with, if not with what its variable holds.
+  LOD_TAGGED Any* spare_of(const Slot& slot, std::size_t i) const {
+    if (is_read(slot, i)) return &spare_;
+    if constexpr (is_on_cpu) {
+      const bool is_kept = !kept_.empty() && kept_[slot.first + i].resource;
+      if (is_kept && tensor(slot, i).bytes().empty()) return &kept_[slot.first + i].structure;
+    }
+    return nullptr;
+  }
   /// Whether an output is an input as well.
   LOD_TAGGED bool is_read(const Slot& slot, std::size_t i) const noexcept {
     const Variable* const written = variables_[slot.first + i];
@@ -306,7 +367,9 @@ class OperatorCall {
   const E* executor_;
   std::vector<Variable*> variables_;
   /// The memory of an output that is read as well: what it had in the run before last.
-  mutable AnyLoDTensor spare_;
+  mutable Any spare_;
+  mutable std::vector<detail::KeptOutput> kept_;  // for each variable, or none: see reuse
+  std::conditional_t<is_on_cpu, std::monostate, std::optional<OperatorCall<CpuExecutor>>> on_cpu_;
 };
 
 /// What an operator does in each run.
@@ -327,6 +390,9 @@ struct Operator {
   /// Describes what it gives, from descriptions of what it takes, for `infer_shapes`; nothing if that is not known
   /// before it runs. Gradients need none: what they give, `x@GRAD`, is described as `x`.
   InferShape infer = {};
+  /// On another device than the CPU: the parameters whose tensors it needs in CPU memory, with a space between each.
+  /// What computes those tensors runs on the CPU, too.
+  std::string_view on_cpu = {};
 };
 
 }  // namespace lod::inline LOD_INTERFACE
@@ -339,6 +405,7 @@ struct BuiltInOperator {
   std::string_view type;
   RunOperator<E> (*prepare)(const OperatorArguments&);
   DescribeGradient* gradient = nullptr;
+  std::string_view on_cpu = {};  ///< see Operator
 };
 
 }  // namespace lod::inline LOD_INTERFACE::detail
@@ -405,7 +472,7 @@ class Operators {
     const auto all = operators_of_programs::built_in<E>();
     const auto one = std::ranges::lower_bound(all, type, {}, &detail::BuiltInOperator<E>::type);
     if (one == all.end() || one->type != type) return std::nullopt;
-    return Operator<E>{one->prepare, one->gradient, operators_of_programs::inference_of(type)};
+    return Operator<E>{one->prepare, one->gradient, operators_of_programs::inference_of(type), one->on_cpu};
   }
 
   /// Adds an operator of the caller's. Throws std::invalid_argument if there is one of that type, and if it cannot be

@@ -4,22 +4,28 @@
 #pragma once
 
 #include <lod/core/any_tensor.hpp>
+#include <lod/core/device.hpp>
 #include <lod/core/error.hpp>
 #include <lod/core/executor.hpp>
 #include <lod/core/target.hpp>
 #include <lod/ops/for_each_sequence.hpp>
 #include <lod/ops/kernel.hpp>
+#include <lod/ops/staging.hpp>
 #include <lod/program/block_to_run.hpp>
 #include <lod/program/check_program.hpp>
 #include <lod/program/data_flow.hpp>
+#include <lod/program/device_values.hpp>
 #include <lod/program/operator.hpp>
 #include <lod/program/place_of.hpp>
+#include <lod/program/plan_memory.hpp>
 #include <lod/program/program.hpp>
+#include <lod/program/reused_memory.hpp>
 #include <lod/program/run.hpp>
 #include <lod/program/scope.hpp>
 #include <lod/program/trace.hpp>
 #include <lod/program/twins.hpp>
 #include <lod/program/variable.hpp>
+#include <lod/program/waiting_time.hpp>
 
 #include <algorithm>
 #include <atomic>
@@ -27,12 +33,15 @@
 #include <cstddef>
 #include <cstdint>
 #include <exception>
+#include <list>
 #include <memory>
+#include <memory_resource>
 #include <optional>
 #include <set>
 #include <span>
 #include <stdexcept>
 #include <string>
+#include <string_view>
 #include <thread>
 #include <utility>
 #include <vector>
@@ -58,7 +67,15 @@ class PreparedBlock final : public BlockToRun {
   /// Creates the block's variables in `scope`.
   PreparedBlock(RunningProgram<E>& running, const BlockDesc& block, Scope& scope)
       : running_(running), scope_(scope), block_(block.idx) {
-    create_variables(scope, block, running.executor.resource());
+    if constexpr (operation::on_cpu<E>) {
+      create_variables(scope, block, running.executor.resource());
+    } else {
+      create_variables(scope, block);
+      placement_.emplace(block, [](const std::string& type) {
+        const auto op = operators<E>().find(type);
+        return op ? op->on_cpu : std::string_view();
+      });
+    }
     for (const VarDesc& var : block.vars) {
       if (var.type.type == VarType::LOD_TENSOR_ARRAY && !var.persistable) {
         arrays_.push_back(&scope.var(var.name).template get<std::vector<AnyLoDTensor>>());
@@ -76,29 +93,73 @@ class PreparedBlock final : public BlockToRun {
   ~PreparedBlock() override = default;
 
   void begin() override {
+    if constexpr (!operation::on_cpu<E>) {
+      for (const auto& [variable, is_on_cpu] : placed_) detail::move_to(running_.executor, *variable, is_on_cpu);
+    }
     for (auto* array : arrays_) array->clear();
   }
   void run() override {
+    for (const auto* memory : {&reused_, &reused_beside_}) {
+      if (*memory) (*memory)->begin_run();
+    }
     std::size_t i = 0;
     try {
       while (i < steps_.size()) {
-        if constexpr (has_threads) {
-          if (steps_[i].twins > 0 && has_few_sequences(i)) {
-            run_twins(i);
-            continue;
-          }
+        const std::size_t first = i;
+        if (!run_twins_at(i)) {
+          run(steps_[i], 0);
+          ++i;
         }
-        run(steps_[i], 0);
-        ++i;
+        for (const Step& step : std::span(steps_).subspan(first, i - first)) {
+          for (const auto& [writer, variable] : step.ends) steps_[writer].call.let_go(*variable);
+        }
       }
     } catch (...) {
       throw_at(i);
     }
+    for (const auto* memory : {&reused_, &reused_beside_}) {
+      if (*memory) (*memory)->end_run();
+    }
+  }
+  /// Lets variables take turns in the same memory: each gives its own back after the last operator that uses it.
+  /// `block` is that which this was made from.
+  void share_memory(const BlockDesc& block, const std::vector<detail::Lifetimes::Entry>& variables) {
+    if (variables.empty()) return;
+    reused_ = detail::ReusedMemory::make(running_.executor.resource());
+    // Of their own, so that what one thread gets does not depend on what the other asks for.
+    if (beside_) reused_beside_ = detail::ReusedMemory::make(running_.executor.resource());
+    std::vector<std::size_t> steps;  // for each operator the number of steps up to it
+    for (const OpDesc& op : block.ops) {
+      steps.push_back((steps.empty() ? 0 : steps.back()) + (detail::is_feed_or_fetch(op) ? 0 : 1));
+    }
+    detail::NameMap<std::size_t> writers;
+    for (const auto& [var, first_op, last_op] : variables) {
+      const std::size_t writer = steps[static_cast<std::size_t>(first_op)] - 1;
+      writers.emplace(var->name, writer);
+      steps_[steps[static_cast<std::size_t>(last_op)] - 1].ends.push_back({writer, scope_.find(var->name)});
+    }
+    for (std::size_t i = 0; i < block.ops.size(); ++i) {
+      for (const OpDesc::Var& output : block.ops[i].outputs) {
+        for (const std::string& name : output.arguments) {
+          const auto found = writers.find(name);
+          if (found == writers.end()) continue;
+          const bool is_beside = beside_ && &steps_[found->second].call.executor() == &*beside_;
+          steps_[steps[i] - 1].call.reuse(*scope_.find(name), is_beside ? reused_beside_.get() : reused_.get());
+        }
+      }
+    }
+  }
+  /// Whether it is memory that variables take turns in.
+  bool is_shared(const std::pmr::memory_resource* resource) const noexcept {
+    return resource == reused_.get() || resource == reused_beside_.get();
   }
   Scope& scope() noexcept override { return scope_; }
   const ProgramDesc& program() const noexcept override { return *running_.program; }
   std::unique_ptr<BlockToRun> prepare(std::int32_t idx, Scope& around) override {
-    return std::make_unique<PreparedBlock>(running_, running_.program->block(idx), around.new_scope());
+    return prepare_in(idx, around.new_scope());
+  }
+  std::unique_ptr<BlockToRun> prepare_in(std::int32_t idx, Scope& scope) override {
+    return std::make_unique<PreparedBlock>(running_, running_.program->block(idx), scope);
   }
   void count_step() override {
     if (running_.steps == running_.limits.steps) {
@@ -106,6 +167,7 @@ class PreparedBlock final : public BlockToRun {
     }
     ++running_.steps;
   }
+  WaitingTime longest_wait() const noexcept override { return running_.limits.wait; }
 
  private:
   /// Whether operators may run at the same time.
@@ -120,6 +182,11 @@ class PreparedBlock final : public BlockToRun {
     bool owns_blocks;                   // may have written them when it fails
     std::string type;
     std::size_t twins = 0;  // see detail::find_twins
+    struct End {
+      std::size_t writer;
+      Variable* variable;
+    };
+    std::vector<End> ends = {};  // those whose memory is given back after it
   };
 
   void run(Step& step, std::int32_t lane) {
@@ -135,14 +202,54 @@ class PreparedBlock final : public BlockToRun {
 
   static bool is_empty(const std::string& name) noexcept { return name.empty() || name == empty_variable_name; }
 
-  void add_step(const OpDesc& op, std::size_t i) {
-    const auto type = operators<E>().find(op.type);
-    RunOperator<E> run;
+  /// What an operator does, by another executor than that of the program if it is the CPU's.
+  template <Executor By>
+  RunOperator<By> prepare(const OpDesc& op, std::size_t i) {
+    const auto type = operators<By>().find(op.type);
     try {
-      run = type->prepare(OperatorArguments(op, this));
+      if (!type) {
+        OperatorArguments(op).refuse({"it is there for the CPU, not for a ",
+                                      std::same_as<typename E::device, Cuda> ? "CudaExecutor" : "device like this"});
+      }
+      return type->prepare(OperatorArguments(op, this));
     } catch (const InvalidProgram& error) {
       throw InvalidProgram(detail::readable(detail::text({"block ", block_, ", operator ", i, ": ", error.what()})));
     }
+  }
+  /// The same where tensors are on a device: an operator that is to run on the CPU does; the others find copies there
+  /// of what they read and is in CPU memory.
+  RunOperator<E> prepare_on_device(const OpDesc& op, std::size_t i, std::vector<Variable*>& variables) {
+    for (std::size_t k = 0; k < variables.size(); ++k) {
+      if (variables[k]) placed_.emplace_back(variables[k], placement_->is_on_cpu(variables[k]->name()));
+    }
+    if (placement_->runs_on_cpu(i)) {
+      return [run = prepare<CpuExecutor>(op, i), call = OperatorCall<CpuExecutor>(default_executor<Cpu>(), variables)](
+                 OperatorCall<E>&) mutable { run(call); };
+    }
+    RunOperator<E> run = prepare<E>(op, i);
+    std::vector<std::pair<const Variable*, Variable*>> copies;
+    std::size_t k = 0;
+    for (const auto* vars : {&op.inputs, &op.outputs}) {
+      for (const OpDesc::Var& var : *vars) {
+        for (std::size_t end = k + var.arguments.size(); k < end; ++k) {
+          if (!variables[k] || !placement_->is_on_cpu(variables[k]->name()) || placement_->needs(i, var.parameter)) {
+            continue;
+          }
+          Variable& copy = copies_.emplace_back(detail::AnyOn<E>(), variables[k]->name());
+          copies.emplace_back(std::exchange(variables[k], &copy), &copy);
+        }
+      }
+    }
+    if (copies.empty()) return run;
+    return [run = std::move(run), copies = std::move(copies)](OperatorCall<E>& call) {
+      for (const auto& [from, to] : copies) {
+        detail::upload(call.executor(), from->template get<AnyLoDTensor>(), to->template get<detail::AnyOn<E>>());
+      }
+      run(call);
+    };
+  }
+
+  void add_step(const OpDesc& op, std::size_t i) {
     std::vector<Variable*> variables;
     for (const auto* vars : {&op.inputs, &op.outputs}) {
       for (const OpDesc::Var& var : *vars) {
@@ -153,6 +260,12 @@ class PreparedBlock final : public BlockToRun {
           variables.push_back(variable);
         }
       }
+    }
+    RunOperator<E> run;
+    if constexpr (operation::on_cpu<E>) {
+      run = prepare<E>(op, i);
+    } else {
+      run = prepare_on_device(op, i, variables);
     }
     std::vector<std::string> persists;
     for (const std::string_view name : running_.flow->of(op, block_).writes) {
@@ -186,6 +299,16 @@ class PreparedBlock final : public BlockToRun {
     constexpr std::int64_t few_sequences = 32;
     return running_.executor.threads() < few_threads || steps_[first].call.sequences() < few_sequences;
   }
+  /// Runs twins, if `i` is the first of some that are better run at the same time; whether it was.
+  bool run_twins_at(std::size_t& i) {
+    if constexpr (has_threads) {
+      if (steps_[i].twins > 0 && has_few_sequences(i)) {
+        run_twins(i);
+        return true;
+      }
+    }
+    return false;
+  }
   /// Runs twins, which `i` is the first of, and goes on after them; where one fails, to it.
   void run_twins(std::size_t& i) {
     const std::size_t size = steps_[i].twins;
@@ -218,7 +341,7 @@ class PreparedBlock final : public BlockToRun {
     for (std::size_t i = 0; i < failed + (steps_[failed].owns_blocks ? 1 : 0); ++i) {
       changed.insert(steps_[i].persists.begin(), steps_[i].persists.end());
     }
-    std::string place = steps_[failed].place;
+    std::string place = detail::text({step_ < 0 ? "" : "step " + std::to_string(step_) + ", ", steps_[failed].place});
     if (!changed.empty()) {
       place += ", after persistable variables were changed:";
       for (const std::string& name : changed) place += detail::text({" '", name, "'"});
@@ -229,6 +352,8 @@ class PreparedBlock final : public BlockToRun {
       throw InvalidProgram(detail::readable(detail::text({place, ": ", error.what()})));
     } catch (const LimitExceeded& error) {
       throw LimitExceeded(detail::readable(detail::text({place, ": ", error.what()})));
+    } catch (const EndOfData& error) {
+      throw EndOfData(detail::readable(detail::text({place, ": ", error.what()})));
     } catch (...) {
       detail::with_name(place.c_str(), [] { throw; });
     }
@@ -238,9 +363,14 @@ class PreparedBlock final : public BlockToRun {
   RunningProgram<E>& running_;
   Scope& scope_;
   std::int32_t block_;
-  std::vector<std::vector<AnyLoDTensor>*> arrays_;  // those that belong to the block
+  std::vector<std::vector<AnyLoDTensor>*> arrays_;      // those that belong to the block
+  detail::ReusedMemory::Owner reused_, reused_beside_;  // null: every variable has its own
   std::vector<Step> steps_;
   std::optional<E> beside_;  // for twins, the second of both
+  // On another device than the CPU:
+  std::optional<detail::Placement> placement_;
+  std::vector<std::pair<Variable*, bool>> placed_;  // variables, and whether their tensors are in CPU memory
+  std::list<Variable> copies_;                      // of such tensors, for operators on the device
 };
 
 }  // namespace lod::inline LOD_INTERFACE::inline LOD_TARGET

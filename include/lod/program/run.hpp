@@ -10,12 +10,14 @@
 #pragma once
 
 #include <lod/core/any_tensor.hpp>
+#include <lod/core/error.hpp>
 #include <lod/core/executor.hpp>
 #include <lod/core/lifetime.hpp>
 #include <lod/core/target.hpp>
 #include <lod/program/program.hpp>
 #include <lod/program/scope.hpp>
 #include <lod/program/trace.hpp>
+#include <lod/program/waiting_time.hpp>
 
 #include <concepts>
 #include <cstdint>
@@ -39,10 +41,19 @@ struct RunLimits {
   /// The memory for tensors and of operators at a time, those that the scope had before not counted; nor the offsets of
   /// levels. Only for a CpuExecutor; others throw std::invalid_argument.
   std::int64_t bytes = std::numeric_limits<std::int64_t>::max();
+  /// How long an operator waits for others, at a time: those that send to a channel and receive from one.
+  WaitingTime wait = no_waiting_limit;
 };
 
 /// A run has used as much as its RunLimits allow, and was ended.
 class LimitExceeded : public std::runtime_error {
+ public:
+  using std::runtime_error::runtime_error;
+};
+
+/// The operator `read` was run after its reader's last step: there is no next one before Reader::restart. So loops over
+/// the data end. Or one of `enqueue` and `dequeue` with a queue that is closed.
+class EndOfData : public std::runtime_error {
  public:
   using std::runtime_error::runtime_error;
 };
@@ -56,9 +67,16 @@ struct RunOptions {
   RunLimits limits = {};
   /// Where to note what each operator takes; without it, that costs nothing.
   Trace* trace = nullptr;
+  /// Whether every variable keeps its value and memory of its own until the end of the run, for somebody to look at.
+  bool keep_values = false;
 };
 
 namespace detail {
+
+/// Throws LimitExceeded for who has waited for `what` as long as it may.
+LOD_TAGGED [[noreturn, gnu::cold, gnu::noinline]] inline void throw_waited_too_long(const char* what) {
+  throw LimitExceeded(text({"it has waited for ", what, " as long as it may"}));
+}
 
 /// A prepared program, whatever its executor.
 class ProgramToRun {
@@ -79,7 +97,8 @@ namespace lod::inline LOD_INTERFACE::inline LOD_TARGET::operators_of_programs {
 /// Prepares a program: by the operators of <lod/program/operators/all.hpp>, or from the compiled library.
 template <class E>
 std::unique_ptr<detail::ProgramToRun> prepare(const E& executor, const ProgramDesc& program, Scope& scope,
-                                              const std::vector<std::string>& fetch, const RunLimits& limits);
+                                              const std::vector<std::string>& fetch, const RunLimits& limits,
+                                              bool keep_values);
 
 }  // namespace lod::inline LOD_INTERFACE::inline LOD_TARGET::operators_of_programs
 
@@ -91,6 +110,12 @@ namespace lod::inline LOD_INTERFACE {
 /// Persistable variables are those of the scope's outermost one, which other programs and later runs see. The others
 /// are in a scope of this object's own, inside the scope, and go with it. The operators `feed` and `fetch` do nothing
 /// but name what enters and leaves.
+///
+/// With a CpuExecutor, variables that are not needed at the same time take turns in the same memory: those of the
+/// program's own block that are neither persistable nor fed or fetched, nor used by loops, branches and the operators
+/// in them. Each gives its memory back after the last operator that uses it; its value is then gone, unless it was to
+/// be kept (`keep_values`). Sizes are known only when a program runs, so it isn't `plan_memory` that places them, but
+/// its rules say how long each is needed.
 ///
 /// Runs one at a time. The scope must outlive it, and persistable variables must not be erased before. It keeps a copy
 /// of the executor, and is itself neither copied nor moved.
@@ -107,8 +132,9 @@ class PreparedProgram {
   /// This holds for inner blocks too, those of loops and branches. Throws what `create_variables` throws. Variables
   /// that it has created in the outermost scope stay.
   LOD_TAGGED PreparedProgram(const E& executor, const ProgramDesc& program, Scope& scope,
-                             const std::vector<std::string>& fetch = {}, const RunLimits& limits = {})
-      : program_(operators_of_programs::prepare<E>(executor, program, scope, fetch, limits)) {}
+                             const std::vector<std::string>& fetch = {}, const RunLimits& limits = {},
+                             bool keep_values = false)
+      : program_(operators_of_programs::prepare<E>(executor, program, scope, fetch, limits, keep_values)) {}
   PreparedProgram(const PreparedProgram&) = delete;
   PreparedProgram& operator=(const PreparedProgram&) = delete;
   LOD_TAGGED ~PreparedProgram() = default;
@@ -120,7 +146,7 @@ class PreparedProgram {
   /// another type or shape than described: a -1 there allows any number of them, and dimensions of 1 at the end do not
   /// count. What an operator throws is thrown with its block, number, type and variables before the text, and with the
   /// persistable variables that operators before it have written, which are then not as they were; all others are.
-  /// Throws LimitExceeded in the same way.
+  /// Throws LimitExceeded and EndOfData in the same way.
   /// What each operator takes is noted in `trace`, if there is one.
   LOD_TAGGED const std::vector<AnyLoDTensor>& run(const Feed& feed = {}, Trace* trace = nullptr) LOD_LIFETIMEBOUND {
     return program_->run(feed, trace);
@@ -139,7 +165,7 @@ namespace lod::inline LOD_INTERFACE::inline LOD_TARGET {
 template <Executor E>
 std::vector<AnyLoDTensor> run(const E& executor, const ProgramDesc& program, Scope& scope,
                               const RunOptions& options = {}) {
-  PreparedProgram<E> prepared(executor, program, scope, options.fetch, options.limits);
+  PreparedProgram<E> prepared(executor, program, scope, options.fetch, options.limits, options.keep_values);
   return prepared.run(options.feed, options.trace);
 }
 template <std::same_as<CpuExecutor> E = CpuExecutor>

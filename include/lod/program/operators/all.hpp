@@ -4,9 +4,11 @@
 #pragma once
 
 #include <lod/core/target.hpp>
+#include <lod/ops/staging.hpp>
 #include <lod/program/operator.hpp>
 #include <lod/program/operators/activation_gradients.hpp>
 #include <lod/program/operators/beam_search.hpp>
+#include <lod/program/operators/channels.hpp>
 #include <lod/program/operators/control.hpp>
 #include <lod/program/operators/control_gradients.hpp>
 #include <lod/program/operators/convolution.hpp>
@@ -24,10 +26,12 @@
 #include <lod/program/operators/movement_gradients.hpp>
 #include <lod/program/operators/nce.hpp>
 #include <lod/program/operators/norms.hpp>
+#include <lod/program/operators/on_device.hpp>
 #include <lod/program/operators/optimizers.hpp>
 #include <lod/program/operators/pooling.hpp>
 #include <lod/program/operators/products.hpp>
 #include <lod/program/operators/random.hpp>
+#include <lod/program/operators/readers.hpp>
 #include <lod/program/operators/recurrent.hpp>
 #include <lod/program/operators/reductions.hpp>
 #include <lod/program/operators/row_sparse.hpp>
@@ -46,7 +50,7 @@
 namespace lod::inline LOD_INTERFACE::inline LOD_TARGET::operators_of_programs {
 
 template <class E>
-std::span<const detail::BuiltInOperator<E>> all() {
+std::span<const detail::BuiltInOperator<E>> all_on_cpu() {
   static constexpr detail::BuiltInOperator<E> operators[] = {
       {"abs", activation<Abs, E>, gradient<"X, Out@GRAD -> X@GRAD">},
       {"abs_grad", activation_grad<Sign, E>},
@@ -71,6 +75,10 @@ std::span<const detail::BuiltInOperator<E>> all() {
       {"cast", cast<E>, gradient_of_cast},
       {"ceil", activation<Ceil, E>, gradient<"Out@GRAD -> X@GRAD">},
       {"ceil_grad", activation_grad<NoSlope, E>},
+      {"channel_close", channel_close<E>},
+      {"channel_create", channel_create<E>},
+      {"channel_recv", channel_recv<E>},
+      {"channel_send", channel_send<E>},
       {"chunk_eval", chunk_eval<E>},
       {"clip", clip_to<E>, gradient<"X, Out@GRAD -> X@GRAD">},
       {"clip_by_norm", clip_by_norm_to<E>},
@@ -86,6 +94,8 @@ std::span<const detail::BuiltInOperator<E>> all() {
       {"cos_grad", activation_grad<SlopeOfCosine, E>},
       {"cos_sim", cos_sim<E>, gradient<"X, Y, Out, XNorm, YNorm, Out@GRAD -> X@GRAD, Y@GRAD">},
       {"cos_sim_grad", cos_sim_grad<E>},
+      {"create_double_buffer_reader", create_double_buffer_reader<E>},
+      {"create_py_reader", create_py_reader<E>},
       {"crf_decoding", crf_decoding<E>},
       {"cross_entropy", cross_entropy<E>, gradient<"X, Label, Y@GRAD -> X@GRAD">},
       {"cross_entropy2", cross_entropy<E>, gradient<"cross_entropy_grad2: Label, MatchX, XShape, Y@GRAD -> X@GRAD">},
@@ -94,6 +104,7 @@ std::span<const detail::BuiltInOperator<E>> all() {
       {"ctc_align", ctc_align<E>},
       {"depthwise_conv2d", conv2d<E>, gradient<"Input, Filter, Output@GRAD -> Input@GRAD, Filter@GRAD">},
       {"depthwise_conv2d_grad", conv2d_grad<E>},
+      {"dequeue", dequeue<E>},
       {"dropout", dropout<E>, gradient<"Mask, Out@GRAD -> X@GRAD">},
       {"dropout_grad", dropout_grad<E>},
       {"edit_distance", edit_distance<E>},
@@ -115,6 +126,7 @@ std::span<const detail::BuiltInOperator<E>> all() {
       {"elementwise_sub_grad", elementwise_grad<GradientOfSubtract, E>},
       {"elu", activation<Elu, E>, gradient<"X, Out, Out@GRAD -> X@GRAD">},
       {"elu_grad", activation_grad<SlopeOfElu, E>},
+      {"enqueue", enqueue<E>},
       {"equal", comparison<Equal, E>},
       {"erf", activation<Erf, E>, gradient<"X, Out@GRAD -> X@GRAD">},
       {"erf_grad", activation_grad<SlopeOfErf, E>},
@@ -226,10 +238,13 @@ std::span<const detail::BuiltInOperator<E>> all() {
       {"pow", activation<ToThePower, E>, gradient<"X, Out@GRAD -> X@GRAD">},
       {"pow_grad", activation_grad<SlopeOfPower, E>},
       {"print", print<E>},
+      {"queue_generator", queue_generator<E>},
+      {"read", operators_of_programs::read<E>},
       {"read_from_array", read_from_array<E>, gradient<"write_to_array: I, X=Out@GRAD -> Out=X@GRAD">},
       {"reciprocal", activation<Reciprocal, E>, gradient<"Out, Out@GRAD -> X@GRAD">},
       {"reciprocal_grad", activation_grad<SlopeOfReciprocal, E>},
       {"recurrent", static_rnn<E>},
+      {"recurrent_grad", static_rnn_gradient<E>},
       {"reduce_all", reduction<FindingAll, E>},
       {"reduce_any", reduction<FindingAny, E>},
       {"reduce_max", reduction<FindingGreatest, E>, gradient<"X, Out, Out@GRAD -> X@GRAD">},
@@ -254,7 +269,8 @@ std::span<const detail::BuiltInOperator<E>> all() {
       {"reshape2_grad", reshape_grad<E, false>},
       {"reshape_grad", reshape_grad<E, true>},
       {"rmsprop", rmsprop_step<E>},
-      {"rnn_memory_helper", assign<E>},
+      {"rnn_memory_helper", assign<E>, gradient<"assign: X=Out@GRAD -> Out=X@GRAD">},
+      {"rnn_memory_helper_grad", rnn_memory_helper_grad<E>},
       {"round", activation<Round, E>, gradient<"Out@GRAD -> X@GRAD">},
       {"round_grad", activation_grad<NoSlope, E>},
       {"row_conv", row_conv<E>, gradient<"X, Filter, Out@GRAD -> X@GRAD, Filter@GRAD">},
@@ -368,6 +384,15 @@ std::span<const detail::BuiltInOperator<E>> all() {
                                            &detail::BuiltInOperator<E>::type) == std::end(operators),
                 "types ascend");
   return operators;
+}
+
+template <class E>
+std::span<const detail::BuiltInOperator<E>> all() {
+  if constexpr (operation::on_cpu<E>) {
+    return all_on_cpu<E>();
+  } else {
+    return all_on_device<E>();
+  }
 }
 
 }  // namespace lod::inline LOD_INTERFACE::inline LOD_TARGET::operators_of_programs

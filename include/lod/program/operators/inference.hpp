@@ -51,6 +51,15 @@ inline void infer_select_output(InferShapeContext& op) {
 }
 /// Operators that give nothing, or what their blocks give.
 inline void infer_nothing(InferShapeContext&) {}
+/// read: the tensors of the reader, as far as these are described.
+inline void infer_read(InferShapeContext& op) {
+  const ReaderDesc& reader = op.reader("Reader");
+  for (std::size_t i = 0; i < std::min(op.outputs("Out"), reader.lod_tensor.size()); ++i) {
+    op.set_output("Out", reader.lod_tensor[i], i);
+  }
+}
+/// What sends and receives may say whether it did.
+inline void infer_status(InferShapeContext& op) { op.set_output("Status", {{DataType::BOOL}}); }
 inline void infer_bool(InferShapeContext& op) { op.set_output("Out", {{DataType::BOOL, {1}}}); }
 inline void infer_squared_l2_norm(InferShapeContext& op) {
   op.set_output("Out", {{op.input("X").tensor.data_type, {1}}});
@@ -103,7 +112,11 @@ inline constexpr InferenceFamily inference_families[] = {
     {infer_x_to_y, "sequence_reverse"},
     {infer_in_to_out, "print"},
     {infer_updates, "adagrad adam ftrl momentum rmsprop sgd"},
-    {infer_nothing, "conditional_block conditional_block_infer feed fetch recurrent save save_combine while"},
+    {infer_nothing,
+     "channel_close channel_create conditional_block conditional_block_infer create_double_buffer_reader "
+     "create_py_reader dequeue enqueue feed fetch queue_generator recurrent save save_combine while"},
+    {infer_read, "read"},
+    {infer_status, "channel_recv channel_send"},
     {infer_select_input, "select_input"},
     {infer_select_output, "select_output"},
     {infer_fill_any_like, "fill_any_like"},
