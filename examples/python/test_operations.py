@@ -171,7 +171,8 @@ class BesideNumPy(unittest.TestCase):
         self.assertEqual((best.values.tolist(), best.index.tolist()), ([[2], [], [5]], [[0], [], [0]]))
         tokens = LoDTensor([[1, 2, 1], [3]], dtype=INT64)
         self.assertEqual(lt.sequence_erase(tokens, [1]).tolist(), [[2], [3]])
-        self.assertEqual(lt.sequence_enumerate(tokens, 2, pad_value=-1).tolist(), [[[1, 2], [2, 1], [1, -1]], [[3, -1]]])
+        self.assertEqual(lt.sequence_enumerate(tokens, 2, pad_value=-1).tolist(),
+                         [[[1, 2], [2, 1], [1, -1]], [[3, -1]]])  # fmt: skip
         self.assertEqual(lt.edit_distance(tokens, [[2, 1], [3]]).tolist(), [1, 0])
         self.assertEqual(lt.ctc_align([[0, 1, 1, 0, 1], [0]]).tolist(), [[1, 1], []])
         found = lt.unique_sequences([[1], [2], [1]])

@@ -564,7 +564,7 @@ class PaddlePaddle(InProgram):
         labels = np.array([[1], [2], [3], [1]], "int32")
         self.check(loss, {x: LoDTensor.from_numpy(random(6, 4), lengths=[[3, 1, 2]]),
                           label: LoDTensor.from_numpy(labels, lengths=[[2, 1, 1]])},
-                   {"x": self.sequences(random(6, 4), [3, 1, 2]), "label": self.sequences(labels, [2, 1, 1])})  # fmt: skip
+                   {"x": self.sequences(random(6, 4), [3, 1, 2]), "label": self.sequences(labels, [2, 1, 1])})
 
     @staticmethod
     def sequences(rows: np.ndarray, lengths: list[int]) -> Any:

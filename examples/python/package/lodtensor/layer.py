@@ -160,7 +160,8 @@ def top_k(input: Variable, k: int = 1) -> tuple[Variable, Variable]:
 def layer_norm(input: Variable, begin_norm_axis: int = 1, epsilon: float = 1e-5) -> Variable:
     """Each row, of the dimensions from `begin_norm_axis` on, with mean 0 and variance 1; then scaled and shifted."""
     size = flatten_size(input, len(input.dims) - begin_norm_axis)
-    inputs = {"X": input, "Scale": _parameter(input, [size], constant(1)), "Bias": _parameter(input, [size], constant(0))}
+    scale, bias = _parameter(input, [size], constant(1)), _parameter(input, [size], constant(0))
+    inputs = {"X": input, "Scale": scale, "Bias": bias}
     attrs: dict[str, Any] = {"begin_norm_axis": begin_norm_axis, "epsilon": epsilon}
     return _apply("layer_norm", inputs, ("Y", "Mean", "Variance"), **attrs)[0]
 
