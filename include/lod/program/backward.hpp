@@ -60,12 +60,15 @@ struct OpRole {
 
 namespace lod::inline LOD_INTERFACE::detail::inline LOD_TARGET {
 
-/// See `append_backward`. Works on a copy of the program.
+/// See `append_backward`. Works on a copy of the program. A template, so that only programs that ask for gradients
+/// compile it.
+template <class E>
 class Backward {
  public:
   using Names = GradientArguments::Names;
 
-  Backward(const ProgramDesc& program, std::string_view loss, const BackwardOptions& options, GradientPath::Find find)
+  Backward(const ProgramDesc& program, std::string_view loss, const BackwardOptions& options,
+           typename GradientPath<E>::Find find)
       : program_(program),
         loss_(loss),
         parameters_(find_parameters(options)),
@@ -144,7 +147,7 @@ class Backward {
     begin.attrs = {make_attr("shape", tensor ? tensor->dims : std::vector<std::int64_t>{1}), make_attr("value", 1.0f),
                    make_attr("str_value", std::string("1.0")),
                    make_attr("dtype", static_cast<std::int32_t>(tensor ? tensor->data_type : DataType::FP32))};
-    GradientSums sums(0);
+    GradientSums<> sums(0);
     sums.add(std::move(begin));
     describe_block(0, 0, sums);
     if (!has_gradients_) {
@@ -177,7 +180,7 @@ class Backward {
   }
 
   /// Describes the gradients of a block's operators, the last first, for block `target`.
-  void describe_block(std::int32_t idx, std::int32_t target, GradientSums& sums) {
+  void describe_block(std::int32_t idx, std::int32_t target, GradientSums<>& sums) {
     for (std::size_t i = block(idx).ops.size(); i-- > 0;) {
       const OpDesc op = block(idx).ops[i];
       const bool is_on_path = path_.is_on_path(idx, i);
@@ -210,7 +213,7 @@ class Backward {
     }
   }
 
-  void describe_operator(std::int32_t idx, std::size_t i, const OpDesc& op, GradientSums& sums) {
+  void describe_operator(std::int32_t idx, std::size_t i, const OpDesc& op, GradientSums<>& sums) {
     if (is_counter(op)) {
       const OpDesc::Attr* const step = op.find_attr("step");
       sums.add({.inputs = op.inputs,
@@ -251,12 +254,12 @@ class Backward {
   }
   /// The gradient of an output that the loss does not depend on, where an operator reads it. That of an array may have
   /// no elements.
-  void need(std::int32_t idx, const std::string& variable, GradientSums& sums) {
+  void need(std::int32_t idx, const std::string& variable, GradientSums<>& sums) {
     if (!sums.has(gradient_name(variable)) && !path_.is_array(idx, variable)) sums.add(zeros_like(variable));
   }
 
   /// After what was written to an array has its gradient: nothing depends on what the element was before.
-  static void clear_element(const OpDesc& op, GradientSums& sums) {
+  static void clear_element(const OpDesc& op, GradientSums<>& sums) {
     const std::string array = gradient_name(op.output("Out").front()), &x = op.input("X").front();
     if (!sums.has(array)) return;
     OpDesc none = zeros_like(x);
@@ -296,10 +299,10 @@ class Backward {
   }
 
   /// while: the gradients of what the loop changes go on from step to step; those of other variables are added up.
-  void describe_loop(std::int32_t idx, const OpDesc& op, std::int32_t target, GradientSums& sums) {
+  void describe_loop(std::int32_t idx, const OpDesc& op, std::int32_t target, GradientSums<>& sums) {
     expect_scopes(op, "StepScopes", "is_test", true);
     const std::int32_t forward = sub_block_of(op), made = add_block(target, forward);
-    GradientSums inner(forward);
+    GradientSums<> inner(forward);
     std::vector<std::string> changed;
     // Gradients of arrays go on, too: each step gives those of other elements.
     const auto begin = [&](const std::string& name) {
@@ -335,10 +338,10 @@ class Backward {
 
   /// conditional_block: its gradient changes, in their place, the gradients of what the branch writes, so that without
   /// it they stay as they are.
-  void describe_branch(std::int32_t idx, const OpDesc& op, std::int32_t target, GradientSums& sums) {
+  void describe_branch(std::int32_t idx, const OpDesc& op, std::int32_t target, GradientSums<>& sums) {
     expect_scopes(op, "Scope", {}, true);
     const std::int32_t forward = sub_block_of(op), made = add_block(target, forward);
-    GradientSums inner(forward);
+    GradientSums<> inner(forward);
     const auto is_written = [&](const std::string& name) {
       return path_.is_wanted(idx, name) && std::ranges::count(op.output("Out"), name) > 0;
     };
@@ -368,11 +371,11 @@ class Backward {
 
   /// recurrent: the gradients of states go on from step to step, those of inputs are rows, those of parameters are
   /// added up.
-  void describe_recurrence(std::int32_t idx, const OpDesc& op, std::int32_t target, GradientSums& sums) {
+  void describe_recurrence(std::int32_t idx, const OpDesc& op, std::int32_t target, GradientSums<>& sums) {
     expect_scopes(op, "step_scopes", "is_train", false);
     const std::int32_t forward = sub_block_of(op), made = add_block(target, forward);
     const PassedVariables passed(op);
-    GradientSums inner(forward);
+    GradientSums<> inner(forward);
     for (const auto& [outer, name] : passed.outputs) {
       if (!path_.is_wanted(idx, outer)) continue;
       need(idx, outer, sums);
@@ -450,10 +453,10 @@ class Backward {
   ProgramDesc program_;
   std::string loss_;
   std::vector<std::string> parameters_;
-  GradientPath path_;
+  GradientPath<E> path_;
   bool has_gradients_ = false;
   std::vector<ParameterGradient> pairs_;
-  GradientVariables variables_;
+  GradientVariables<> variables_;
 };
 
 }  // namespace lod::inline LOD_INTERFACE::detail::inline LOD_TARGET
@@ -484,7 +487,7 @@ namespace lod::inline LOD_INTERFACE::inline LOD_TARGET {
 template <std::same_as<CpuExecutor> E = CpuExecutor>
 std::vector<ParameterGradient> append_backward(ProgramDesc& program, std::string_view loss,
                                                const BackwardOptions& options = {}) {
-  return detail::Backward(program, loss, options, [](std::string_view type) { return operators<E>().find(type); })
+  return detail::Backward<E>(program, loss, options, [](std::string_view type) { return operators<E>().find(type); })
       .take(program);
 }
 

@@ -83,6 +83,7 @@ struct PassedVariables {
 /// Which variables depend on parameters, and which of these the loss depends on, over all steps of loops; the operators
 /// between. A name in an inner block stands for the variable of the nearest block around that describes it, otherwise
 /// for one of its own.
+template <class E>
 class GradientPath {
  public:
   using Names = GradientArguments::Names;
@@ -92,7 +93,7 @@ class GradientPath {
   using Place = std::pair<std::int32_t, std::size_t>;
 
   /// Where types of operators come from: given from outside, so that only programs that ask for gradients compile them.
-  using Find = std::optional<Operator<>> (*)(std::string_view type);
+  using Find = std::optional<Operator<E>> (*)(std::string_view type);
 
   /// The program must be valid; its blocks and operators must stay as they are, apart from blocks that are added.
   GradientPath(const ProgramDesc& program, const std::string& loss, const std::vector<std::string>& parameters,

@@ -80,6 +80,7 @@ inline bool changes_gradient(const std::vector<OpDesc>& ops, const std::string& 
 /// Operators that compute gradients, of which several may write the same one: then each writes to a name of its own,
 /// and `sum` adds these up before the first operator that reads the sum. An operator that reads a gradient and writes
 /// it replaces it; from then on it keeps its name, since operators of other blocks may know it by that.
+template <class = void>
 class GradientSums {
  public:
   /// `block` is the number in the names of parts.

@@ -33,6 +33,7 @@ inline std::string_view variable_of(std::string_view gradient) {
 
 /// Appends operators that compute gradients to blocks, and describes these, as the variables whose gradients they are:
 /// those of parameters of which only rows are used, and sums of such alone, are SELECTED_ROWS. Inner blocks come first.
+template <class = void>
 class GradientVariables {
  public:
   using Names = GradientArguments::Names;
