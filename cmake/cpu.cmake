@@ -4,13 +4,21 @@
 set(lodtensor_cpu_folder "${PROJECT_SOURCE_DIR}/kernels/instantiate")
 file(GLOB lodtensor_cpu_sources CONFIGURE_DEPENDS "${lodtensor_cpu_folder}/*.cpp")
 set(lodtensor_cpu_types ${lodtensor_cpu_sources})
-list(FILTER lodtensor_cpu_types EXCLUDE REGEX "/(instruction_set|operators)\\.cpp$")
+list(FILTER lodtensor_cpu_types EXCLUDE REGEX "/(instruction_set|operators|proto)\\.cpp$")
 
+if(NOT TARGET lodtensor::proto)
+  list(FILTER lodtensor_cpu_sources EXCLUDE REGEX "/proto\\.cpp$")
+endif()
 add_library(lodtensor_cpu STATIC ${lodtensor_cpu_sources})
 add_library(lodtensor::cpu ALIAS lodtensor_cpu)
 set_target_properties(lodtensor_cpu PROPERTIES EXPORT_NAME cpu POSITION_INDEPENDENT_CODE ON)
 target_link_libraries(lodtensor_cpu PUBLIC lodtensor::lodtensor)
 target_compile_definitions(lodtensor_cpu PRIVATE LOD_RUN=run_by_baseline LOD_RUN_ANY INTERFACE LOD_CPU_LIBRARY)
+if(TARGET lodtensor::proto)
+  # Users get protozero, and with it what includes it, if they ask for it.
+  target_link_libraries(lodtensor_cpu PRIVATE $<BUILD_INTERFACE:lodtensor::proto>)
+  target_compile_definitions(lodtensor_cpu INTERFACE LOD_PROTO_LIBRARY)
+endif()
 set(lodtensor_cpu_targets lodtensor_cpu)
 
 execute_process(COMMAND "${CMAKE_LINKER}" --help OUTPUT_VARIABLE linker_options ERROR_QUIET)

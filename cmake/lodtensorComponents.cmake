@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 # The optional targets. Each is lodtensor::lodtensor together with the headers or flags of one other library. The build
 # of this repository and the installed package both take them from here.
-set(lodtensor_COMPONENTS openmp proto file thrust cuda_headers xtensor dlpack npz native)
+set(lodtensor_COMPONENTS openmp proto file thrust cuda_headers xtensor dlpack npz dnnl native)
 
 # Defines the target lodtensor::<component> and sets lodtensor_<component>_FOUND, if what the component needs is found;
 # lodtensor_<component>_NOT_FOUND_MESSAGE says what is missing if not.
@@ -106,6 +106,18 @@ macro(lodtensor_find_component component)
     if(LODTENSOR_ZIP_INCLUDE_DIR AND LODTENSOR_ZIP_LIBRARY)
       _lodtensor_add_component(npz "${LODTENSOR_ZIP_LIBRARY}")
       target_include_directories(lodtensor::npz INTERFACE "${LODTENSOR_ZIP_INCLUDE_DIR}")
+    endif()
+  elseif("${component}" STREQUAL "dnnl")
+    # <lod/dnnl.hpp>. oneDNN's own CMake package looks for OpenCL, too, which comes in other packages: its header and
+    # library are looked for. Its threads are OpenMP's, as many as an executor has.
+    set(lodtensor_dnnl_NOT_FOUND_MESSAGE "oneDNN, or OpenMP for C++, was not found")
+    lodtensor_find_component(openmp)
+    find_path(LODTENSOR_DNNL_INCLUDE_DIR oneapi/dnnl/dnnl.hpp DOC "Where oneDNN's headers are")
+    find_library(LODTENSOR_DNNL_LIBRARY dnnl DOC "The library oneDNN")
+    mark_as_advanced(LODTENSOR_DNNL_INCLUDE_DIR LODTENSOR_DNNL_LIBRARY)
+    if(TARGET lodtensor::openmp AND LODTENSOR_DNNL_INCLUDE_DIR AND LODTENSOR_DNNL_LIBRARY)
+      _lodtensor_add_component(dnnl lodtensor::openmp "${LODTENSOR_DNNL_LIBRARY}")
+      target_include_directories(lodtensor::dnnl INTERFACE "${LODTENSOR_DNNL_INCLUDE_DIR}")
     endif()
   elseif("${component}" STREQUAL "native")
     # The widest vectors that the machine at hand has. Needs no library.

@@ -5,17 +5,27 @@
 ///   benchmark_programs lac PARAMETERS THREADS      the network of examples/lac, for tools/bench-lac: reads jobs from
 ///     standard input, a line of RUNS SENTENCES LENGTH... ID..., and answers each with a line of the tags, and one of
 ///     the milliseconds of each run
+///   benchmark_programs model FOLDER THREADS [dnnl] a program that PaddlePaddle wrote, on the tensors in its folder
+///   feed,
+///     for images.py, by oneDNN or without it: reads numbers of runs, and answers each with a line of their
+///     milliseconds
 #include "examples/lac/analyser.hpp"
+#include <lod/io/paddle.hpp>
 #include <lod/program.hpp>
 #include <lod/run.hpp>
+#ifdef LOD_BENCHMARK_DNNL
+#  include <lod/dnnl.hpp>
+#endif
 
 #include <algorithm>
 #include <chrono>
 #include <cstddef>
 #include <cstdint>
 #include <exception>
+#include <filesystem>
 #include <iostream>
 #include <sstream>
+#include <stdexcept>
 #include <string>
 #include <utility>
 #include <vector>
@@ -81,6 +91,28 @@ int lac_jobs(const std::string& parameters, int threads) {
   return 0;
 }
 
+int model_jobs(const std::filesystem::path& folder, int threads, bool is_by_dnnl) {
+  if (is_by_dnnl) {
+#ifdef LOD_BENCHMARK_DNNL
+    lod::use_dnnl();
+#else
+    throw std::runtime_error("built without oneDNN");
+#endif
+  }
+  lod::Scope scope;
+  for (const auto& file : std::filesystem::directory_iterator(folder / "feed")) {
+    scope.var(file.path().filename().string()).get<lod::AnyLoDTensor>() =
+        lod::paddle::load_tensor(file.path().string());
+  }
+  lod::PreparedProgram prepared(lod::CpuExecutor(threads), lod::paddle::load_program((folder / "__model__").string()),
+                                scope);
+  for (int runs = 0; std::cin >> runs;) {
+    for (int i = 0; i < runs; ++i) std::cout << milliseconds([&] { prepared.run(); }) << ' ';
+    std::cout << std::endl;
+  }
+  return 0;
+}
+
 }  // namespace
 
 int main(int count, char** values) {
@@ -88,7 +120,11 @@ int main(int count, char** values) {
   try {
     if (arguments.size() == 1 && arguments[0] == "overhead") return overhead();
     if (arguments.size() == 3 && arguments[0] == "lac") return lac_jobs(arguments[1], std::stoi(arguments[2]));
-    std::cerr << "usage: benchmark_programs overhead | lac PARAMETERS THREADS\n";
+    const bool is_by_dnnl = arguments.size() == 4 && arguments[3] == "dnnl";
+    if ((arguments.size() == 3 || is_by_dnnl) && arguments[0] == "model") {
+      return model_jobs(arguments[1], std::stoi(arguments[2]), is_by_dnnl);
+    }
+    std::cerr << "usage: benchmark_programs overhead | lac PARAMETERS THREADS | model FOLDER THREADS [dnnl]\n";
   } catch (const std::exception& error) {
     std::cerr << "benchmark_programs: " << error.what() << '\n';
   }

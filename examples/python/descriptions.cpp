@@ -306,10 +306,22 @@ void bind_var(py::module_& module) {
     if (!lod::is_pod(number) && lod::to_string(known) != std::string_view("?"))
       type.value(lod::to_string(known), known);
   }
+  py::class_<lod::LoDTensorDesc>(module, "LoDTensorDesc", "What is known of a tensor before there are values.")
+      .def(py::init([](const py::object& data_type, const std::vector<std::int64_t>& dims, std::int32_t lod_level) {
+             return *make_var({}, dims, data_type, lod_level, lod::VarType::LOD_TENSOR).type.lod_tensor;
+           }),
+           py::arg("data_type"), py::arg("dims"), py::arg("lod_level") = 0)
+      .def_property_readonly("data_type", [](const lod::LoDTensorDesc& self) { return self.tensor.data_type; })
+      .def_property_readonly("dims", [](const lod::LoDTensorDesc& self) { return self.tensor.dims; })
+      .def_property_readonly("lod_level", [](const lod::LoDTensorDesc& self) { return self.lod_level.value(); });
   py::class_<lod::VarDesc> var(module, "VarDesc", "What is known of a variable before there are values.");
-  var.def(py::init(&make_var), py::arg("name"), py::arg("dims") = std::vector<std::int64_t>(),
-          py::arg("data_type") = lod::DataType::FP32, py::arg("lod_level") = 0,
-          py::arg("type") = lod::VarType::LOD_TENSOR)
+  var.def(py::init([](Text name, const lod::LoDTensorDesc& tensor) {
+            return lod::VarDesc::lod_tensor(std::move(name.bytes), tensor.tensor, tensor.lod_level);
+          }),
+          py::arg("name"), py::kw_only(), py::arg("lod_tensor"))
+      .def(py::init(&make_var), py::arg("name"), py::arg("dims") = std::vector<std::int64_t>(),
+           py::arg("data_type") = lod::DataType::FP32, py::arg("lod_level") = 0,
+           py::arg("type") = lod::VarType::LOD_TENSOR)
       .def_static(
           "from_proto", [](const py::bytes& bytes) { return lod::decode<lod::VarDesc>(std::string(bytes)); },
           py::arg("bytes"), "That of a VarDesc. ParseError for other bytes.")

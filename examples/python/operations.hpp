@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 /// @file
-/// A few of the library's operations.
+/// All operations of the library.
 #pragma once
 
 #include <pybind11/pybind11.h>

@@ -6,6 +6,8 @@
 #include "tensor.hpp"
 #include "text.hpp"
 #include <lod/io/paddle.hpp>
+#include <lod/program/data_flow.hpp>
+#include <lod/program/gradient.hpp>
 #include <lod/proto/program.hpp>
 
 #include <pybind11/stl.h>
@@ -20,6 +22,7 @@
 #include <set>
 #include <stdexcept>
 #include <string>
+#include <unordered_map>
 #include <utility>
 #include <variant>
 #include <vector>
@@ -59,28 +62,37 @@ class Program {
     program_.blocks.push_back({.idx = idx, .parent_idx = parent});
     return idx;
   }
-  /// Describes variables, those that there are already anew, and adds operators on them; all of it or nothing. Then
-  /// works out the shapes, if that is asked for.
-  void append(std::int32_t idx, const std::vector<lod::VarDesc>& vars, const std::vector<lod::OpDesc>& ops,
-              bool infers_shapes) {
-    lod::ProgramDesc next = program_;
-    lod::BlockDesc& block = next.block(idx);
-    for (const lod::VarDesc& var : vars) {
-      const auto found = std::ranges::find(block.vars, var.name, &lod::VarDesc::name);
-      if (found == block.vars.end()) {
-        block.vars.push_back(var);
-      } else {
-        *found = var;
-      }
-    }
-    block.ops.insert(block.ops.end(), ops.begin(), ops.end());
-    if (infers_shapes) lod_python::infer_shapes(next);
+  /// Describes variables, those that there are already anew, and adds operators on them, whose outputs are described,
+  /// too, if `infers_shapes`; all of it or nothing. Costs no more in a long program than in a short one, unless an
+  /// operator owns blocks.
+  void append(std::int32_t idx, std::vector<lod::VarDesc> vars, std::vector<lod::OpDesc> ops, bool infers_shapes) {
+    static_cast<void>(program_.block(idx));
     change();
-    program_ = std::move(next);
+    const std::size_t given = vars.size();
+    if (infers_shapes && !infer_alone(idx, vars, ops)) return append_and_infer(idx, vars, ops);
+    for (std::size_t i = 0; i < vars.size(); ++i) {
+      const std::int32_t in = i < given ? idx : owner(vars[i].name, idx);
+      set_var(in, std::move(vars[i]));
+    }
+    std::ranges::move(ops, std::back_inserter(program_.block(idx).ops));
   }
-  std::optional<lod::VarDesc> find_var(const Text& name, std::int32_t from) const {
-    const lod::VarDesc* const found = program_.find_var(name.bytes, from);
+  bool has_var(std::int32_t idx, const Text& name) { return names_of(idx).vars.contains(name.bytes); }
+  /// A name that no variable of the block has.
+  Text unused_name(std::int32_t idx) {
+    const Names& names = names_of(idx);
+    std::size_t number = names.vars.size();
+    while (names.vars.contains("variable_" + std::to_string(number))) ++number;
+    return {"variable_" + std::to_string(number)};
+  }
+  std::optional<lod::VarDesc> find_var(const Text& name, std::int32_t from) {
+    const lod::VarDesc* const found = visible_var(name.bytes, from);
     return found ? std::optional(*found) : std::nullopt;
+  }
+  /// The first operator of the block that writes the variable.
+  std::optional<lod::OpDesc> writer(const Text& name, std::int32_t idx) {
+    const Names& names = names_of(idx);
+    const auto found = names.writers.find(name.bytes);
+    return found == names.writers.end() ? std::nullopt : std::optional(program_.block(idx).ops[found->second]);
   }
   void infer_shapes() {
     change();
@@ -88,7 +100,7 @@ class Program {
   }
   std::vector<std::pair<Text, Text>> append_backward(const Text& loss, const std::vector<Text>& parameters,
                                                      const std::vector<Text>& constants) {
-    change();
+    rewrite();
     return to_pairs(lod_python::append_backward(program_, loss.bytes, {to_names(parameters), to_names(constants)}));
   }
   /// Adds what fills the states of the optimizer to this program, too.
@@ -96,7 +108,7 @@ class Program {
                                               const std::vector<Text>& parameters, const std::vector<Text>& constants,
                                               const decltype(lod::MinimizeOptions::weight_decay)& weight_decay,
                                               const decltype(lod::MinimizeOptions::grad_clip)& grad_clip) {
-    change();
+    rewrite();
     lod::ProgramDesc startup;
     const lod::MinimizeOptions options{weight_decay, grad_clip, {to_names(parameters), to_names(constants)}};
     auto pairs = to_pairs(lod_python::minimize(program_, startup, loss.bytes, optimizer, options));
@@ -200,6 +212,11 @@ class Program {
     lod::ProgramDesc program;
     PreparedRun run;
   };
+  /// Where a block has its variables, and the first operator that writes each.
+  struct Names {
+    std::unordered_map<std::string, std::size_t> vars, writers;
+    std::size_t known_vars = 0, known_ops = 0;
+  };
   /// Says that a program is run, outside of Python's lock.
   class Busy {
    public:
@@ -226,9 +243,105 @@ class Program {
   void check_idle() const {
     if (is_busy_) throw std::runtime_error("the program is being run by another thread");
   }
+  /// To be called before variables or operators are added, or described anew.
   void change() {
     check_idle();
     parts_.clear();
+  }
+  /// To be called before they are changed otherwise.
+  void rewrite() {
+    change();
+    names_.clear();
+  }
+
+  /// Brought up to date with what the block has got since it was last asked for.
+  Names& names_of(std::int32_t idx) {
+    const lod::BlockDesc& block = program_.block(idx);
+    if (names_.size() < program_.blocks.size()) names_.resize(program_.blocks.size());
+    Names& names = names_[static_cast<std::size_t>(idx)];
+    for (std::size_t& i = names.known_vars; i < block.vars.size(); ++i) names.vars.emplace(block.vars[i].name, i);
+    for (std::size_t& i = names.known_ops; i < block.ops.size(); ++i) {
+      for (const lod::OpDesc::Var& outputs : block.ops[i].outputs) {
+        for (const std::string& name : outputs.arguments) names.writers.emplace(name, i);
+      }
+    }
+    return names;
+  }
+  const lod::VarDesc* visible_var(const std::string& name, std::int32_t from) {
+    const lod::VarDesc* found = nullptr;
+    lod::detail::for_each_visible_block(program_, from, [&](const lod::BlockDesc& block) {
+      const Names& names = names_of(block.idx);
+      const auto place = names.vars.find(name);
+      if (place != names.vars.end()) found = &block.vars[place->second];
+      return found != nullptr;
+    });
+    return found;
+  }
+  /// The block that has the variable that an operator of block `from` sees; where there is none, `from`.
+  std::int32_t owner(const std::string& name, std::int32_t from) {
+    std::int32_t found = from;
+    lod::detail::for_each_visible_block(program_, from, [&](const lod::BlockDesc& block) {
+      const bool has = names_of(block.idx).vars.contains(name);
+      if (has) found = block.idx;
+      return has;
+    });
+    return found;
+  }
+  void set_var(std::int32_t idx, lod::VarDesc&& var) {
+    std::vector<lod::VarDesc>& vars = program_.block(idx).vars;
+    const Names& names = names_of(idx);
+    const auto place = names.vars.find(var.name);
+    if (place == names.vars.end()) {
+      vars.push_back(std::move(var));
+    } else {
+      vars[place->second] = std::move(var);
+    }
+  }
+
+  /// Adds to `vars` what operators see that are about to be appended, and describes what they give, in a program that
+  /// has nothing else. False, and nothing changed, where that is not enough: they own blocks, or contradict.
+  bool infer_alone(std::int32_t idx, std::vector<lod::VarDesc>& vars, const std::vector<lod::OpDesc>& ops) {
+    if (std::ranges::any_of(ops, lod::owns_blocks)) return false;
+    lod::ProgramDesc alone;
+    lod::BlockDesc& block = alone.blocks.emplace_back();
+    block.vars = vars;
+    block.ops = ops;
+    const auto add = [&](const std::string& name) {
+      const lod::VarDesc* const found = block.find_var(name) ? nullptr : visible_var(name, idx);
+      if (found) block.vars.push_back(*found);
+    };
+    for (const lod::OpDesc& op : ops) {
+      for (const auto* const parameters : {&op.inputs, &op.outputs}) {
+        for (const lod::OpDesc::Var& parameter : *parameters) {
+          for (const std::string& name : parameter.arguments) {
+            add(name);
+            // A gradient is described as what it is the gradient of.
+            const std::size_t end = name.find(lod::gradient_suffix);
+            if (end != std::string::npos) add(name.substr(0, end));
+          }
+        }
+      }
+    }
+    try {
+      lod_python::infer_shapes(alone);
+    } catch (const lod::InvalidProgram&) {
+      return false;
+    }
+    vars = std::move(block.vars);
+    return true;
+  }
+  /// The same in the whole program, so that errors name the place of an operator.
+  void append_and_infer(std::int32_t idx, std::vector<lod::VarDesc>& vars, std::vector<lod::OpDesc>& ops) {
+    lod::ProgramDesc before = program_;
+    try {
+      for (lod::VarDesc& var : vars) set_var(idx, std::move(var));
+      std::ranges::move(ops, std::back_inserter(program_.block(idx).ops));
+      lod_python::infer_shapes(program_);
+    } catch (...) {
+      program_ = std::move(before);
+      names_.clear();
+      throw;
+    }
   }
 
   bool is_initial(const lod::OpDesc& op) const {
@@ -297,6 +410,7 @@ class Program {
   }
 
   lod::ProgramDesc program_;
+  std::vector<Names> names_;  // by block, as far as they have been asked for
   lod::Scope scope_;
   std::set<std::string> filled_;  // persistable variables that have a value
   std::map<std::pair<bool, std::vector<std::string>>, Part> parts_;
@@ -372,7 +486,10 @@ void bind_program(py::module_& module) {
              return names;
            })
       .def("append", &Program::append)
+      .def("has_var", &Program::has_var)
+      .def("unused_name", &Program::unused_name)
       .def("find_var", &Program::find_var)
+      .def("writer", &Program::writer)
       .def("ops", [](const Program& self, std::int32_t idx) { return self.block(idx).ops; })
       .def("infer_shapes", &Program::infer_shapes)
       .def("append_backward", &Program::append_backward)

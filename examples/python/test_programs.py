@@ -58,10 +58,8 @@ class Documents(InProgram):
         self.assertEqual((fc1.dims(), fc2.dims()), ([-1, 10], [-1, 20]))
 
     def test_the_class_variable(self) -> None:
-        from lodtensor import VarDesc, framework, get_default_block
-
-        def add_initial_operator(variable: Any, initializer: Any) -> None:
-            variable._var.initialize(initializer)
+        from lodtensor import LoDTensorDesc, VarDesc, framework, get_default_block
+        from lodtensor.framework import AddInitialOperator
 
         class Variable:
             def __init__(self, name: str, dims: list[int], type: Any, initializer: Any) -> None:
@@ -69,13 +67,14 @@ class Documents(InProgram):
                 self._name = name
                 self.op = None
 
-                _var_desc = VarDesc(name=name, data_type=type, dims=dims)
+                tensor_desc = LoDTensorDesc(data_type=type, dims=dims)
+                _var_desc = VarDesc(name=name, lod_tensor=tensor_desc)
                 self._var = framework.CreateVar(_var_desc)
-                self._block.add_var(self._var)
+                self._block.add_var(self)
 
                 # add initial op according to initializer
                 if initializer is not None:
-                    add_initial_operator(self, initializer)
+                    AddInitialOperator(self, initializer)
 
             def dims(self) -> list[int]:
                 return self._var.dims()
@@ -83,9 +82,12 @@ class Documents(InProgram):
             def data_type(self) -> Any:
                 return self._var.data_type()
 
+            def to_proto(self) -> bytes:
+                return self._var.to_proto()
+
         w = Variable("w", [784, 200], FP32, lt.random_uniform())
         self.assertEqual((w.dims(), w.data_type(), w._block.vars), ([784, 200], FP32, ["w"]))
-        self.assertEqual(w._block.ops[0].type, "uniform_random")
+        self.assertEqual((w._block.ops[0].type, lt.VarDesc.from_proto(w.to_proto()).name), ("uniform_random", "w"))
 
     def test_a_layer_and_its_value(self) -> None:
         import lodtensor as paddle
@@ -195,7 +197,8 @@ class Variables(InProgram):
 
     def test_what_is_refused_leaves_the_block_as_it_was(self) -> None:
         block = lt.Block()
-        for wrong in ({"dims": [-1, 2], "initializer": lt.constant(0)}, {"dims": [-2]}, {"lod_level": -1}):
+        for wrong in ({"dims": [-1, 2], "initializer": lt.constant(0)}, {"dims": [-2]}, {"lod_level": -1},
+                      {"shape": [2, 3], "value": [1, 2]}):  # fmt: skip
             with self.subTest(wrong=wrong), self.assertRaises(ValueError):
                 Variable("x", block=block, **wrong)
         with self.assertRaises(TypeError):
@@ -277,6 +280,24 @@ class Operators(InProgram):
         with self.assertRaises(AttributeError):
             lt.operator.no_such_operator
         self.assertIn("sequence_pool", dir(lt.operator))
+
+    def test_each_costs_the_same_in_a_long_program(self) -> None:
+        x = y = layer.data("x", [-1, 2])
+        for _ in range(20_000):
+            y = layer.relu(y)  # minutes, if each went through all that there are
+        self.assertEqual((len(self.program.block().ops), y.dims(), y.name, y.op.type),
+                         (20_000, [-1, 2], "variable_20000", "relu"))  # fmt: skip
+        with self.assertRaisesRegex(lt.InvalidProgram, "block 0, operator 20000"):
+            wrong = Variable("wrong", dims=[5, 4])
+            self.program.block().append_op("mul", {"X": x, "Y": wrong}, {"Out": y}, infer_shape=True)
+        self.assertEqual(len(self.program.block().ops), 20_000)
+
+    def test_inner_blocks_describe_variables_of_outer_ones(self) -> None:
+        x, y = layer.data("x", [-1, 2]), Variable("y")
+        inner = self.program.append_block()
+        shadow = Variable("x", [5, 7], block=inner)
+        inner.append_op("relu", {"X": shadow}, {"Out": "y"}, infer_shape=True)
+        self.assertEqual((y.dims(), shadow.dims(), x.dims(), inner.vars), ([5, 7], [5, 7], [-1, 2], ["x"]))
 
     def test_inner_blocks(self) -> None:
         n = Variable("n", INT64, [1], 3)
@@ -385,6 +406,43 @@ class Layers(InProgram):
             layer.lstm(layer.fc(emb, 7))
 
 
+    def test_tagging(self) -> None:
+        words, tags = layer.data("words", [-1, 1], INT64, lod_level=1), layer.data("tags", [-1, 1], INT64, lod_level=1)
+        scores = layer.fc(layer.row_conv(layer.embedding(words, [9, 8]), 1), 3)
+        cost, transition = layer.linear_chain_crf(scores, tags)
+        loss, path = layer.mean(cost), layer.crf_decoding(scores, transition)
+        lt.optimizer.Adam(learning_rate=0.1).minimize(loss)
+        feed = {words: [[1, 2, 3], [4], [5, 6]], tags: [[0, 1, 2], [1], [2, 0]]}
+        losses = [self.program.run(feed, [loss])[0].tolist()[0] for _ in range(40)]
+        self.assertLess(losses[-1], 0.1 * losses[0])
+        lt.eval(path, feed)
+        self.assertEqual([np.ravel(s).tolist() for s in path.value.tolist()], feed[tags])
+
+    def test_images(self) -> None:
+        image, label = layer.data("image", [-1, 1, 8, 8]), layer.data("label", [-1, 1], INT64)
+        hidden = layer.pool2d(layer.batch_norm(layer.conv2d(image, 4, 3, padding=1), act="relu"), 2, pool_stride=2)
+        self.assertEqual(hidden.dims(), [-1, 4, 4, 4])
+        scores = layer.fc(layer.layer_norm(hidden), 2, act="softmax")
+        loss = layer.mean(layer.cross_entropy(scores, label))
+        lt.optimizer.Adam(learning_rate=0.05).minimize(loss)
+        feed = {image: random(4, 1, 8, 8), label: [[0], [1], [0], [1]]}
+        losses = [self.program.run(feed, [loss])[0].tolist()[0] for _ in range(20)]
+        self.assertLess(losses[-1], 0.1 * losses[0])
+
+    def test_sequences_padded_and_joined(self) -> None:
+        x = layer.data("x", [-1, 2], lod_level=1)
+        zero = Variable("zero", value=np.zeros(1, "float32"))
+        dense, lengths = layer.sequence_pad(x, zero)
+        back = layer.sequence_unpad(dense, lengths)
+        twice = layer.sequence_concat([x, back])
+        spread = layer.sequence_expand_as(layer.sequence_last_step(x), x)
+        batch = LoDTensor.from_numpy(random(3, 2), lengths=[[1, 2]])
+        rows = random(3, 2).tolist()
+        lt.eval([dense, twice, spread], {x: batch})
+        self.assertEqual((dense.value.shape, twice.value.lengths), ((2, 2, 2), [[2, 4]]))
+        self.assertEqual(spread.value.numpy().tolist(), [rows[0], rows[2], rows[2]])
+
+
 class Training(InProgram):
     def test_gradients(self) -> None:
         x = layer.data("x", [-1, 2])
@@ -467,9 +525,6 @@ class Files(InProgram):
 @unittest.skipUnless(importlib.util.find_spec("paddle"), "PaddlePaddle 2.6.2 is not installed")
 class PaddlePaddle(InProgram):
     def test_it_trains_our_programs(self) -> None:
-        import paddle
-
-        paddle.enable_static()
         words, label = layer.data("words", [-1, 1], INT64, lod_level=1), layer.data("label", [-1, 1], INT64)
         emb = layer.embedding(words, [50, 8])
         hidden, _ = layer.lstm(layer.fc(emb, 4 * 6))
@@ -478,9 +533,51 @@ class PaddlePaddle(InProgram):
         loss = layer.mean(layer.cross_entropy(layer.fc(pools, 2, act="softmax"), label))
         lt.optimizer.SGD(learning_rate=0.1).minimize(loss)
         labels = np.array([[0], [1], [0]])
-        feed = {words: [[1, 2, 3], [4], [5, 6]], label: labels}
-        lt.eval(loss, feed)
+        self.check(loss, {words: [[1, 2, 3], [4], [5, 6]], label: labels},
+                   {"words": self.sequences(np.arange(1, 7).reshape(6, 1), [3, 1, 2]), "label": labels})  # fmt: skip
 
+    def test_it_trains_taggers(self) -> None:
+        words, tags = layer.data("words", [-1, 1], INT64, lod_level=1), layer.data("tags", [-1, 1], INT64, lod_level=1)
+        cost, _ = layer.linear_chain_crf(layer.fc(layer.row_conv(layer.embedding(words, [9, 8]), 1), 3), tags)
+        loss = layer.mean(cost)
+        lt.optimizer.SGD(learning_rate=0.1).minimize(loss)
+        self.check(loss, {words: [[1, 2, 3], [4], [5, 6]], tags: [[0, 1, 2], [1], [2, 0]]},
+                   {"words": self.sequences(np.arange(1, 7).reshape(6, 1), [3, 1, 2]),
+                    "tags": self.sequences(np.array([0, 1, 2, 1, 2, 0]).reshape(6, 1), [3, 1, 2])})  # fmt: skip
+
+    def test_it_trains_on_images(self) -> None:
+        image, label = layer.data("image", [-1, 1, 8, 8]), layer.data("label", [-1, 1], INT64)
+        hidden = layer.pool2d(layer.batch_norm(layer.conv2d(image, 4, 3, padding=1), act="relu"), 2, pool_stride=2)
+        loss = layer.mean(layer.cross_entropy(layer.fc(layer.layer_norm(hidden), 2, act="softmax"), label))
+        lt.optimizer.SGD(learning_rate=0.05).minimize(loss)
+        feed = {"image": random(4, 1, 8, 8), "label": np.array([[0], [1], [0], [1]])}
+        self.check(loss, feed, feed)
+
+    def test_it_trains_on_padded_sequences(self) -> None:
+        x, label = layer.data("x", [-1, 4], lod_level=1), layer.data("label", [-1, 1], INT32, lod_level=1)
+        hidden = layer.fc(x, 6)
+        zero = Variable("zero", value=np.zeros(1, "float32"), trainable=False)
+        back = layer.sequence_unpad(*layer.sequence_pad(hidden, zero))
+        spread = layer.sequence_expand_as(layer.sequence_last_step(hidden), hidden)
+        loss = layer.mean(layer.warpctc(layer.fc(layer.sequence_concat([back, spread]), 5), label))
+        lt.optimizer.SGD(learning_rate=0.05).minimize(loss)
+        labels = np.array([[1], [2], [3], [1]], "int32")
+        self.check(loss, {x: LoDTensor.from_numpy(random(6, 4), lengths=[[3, 1, 2]]),
+                          label: LoDTensor.from_numpy(labels, lengths=[[2, 1, 1]])},
+                   {"x": self.sequences(random(6, 4), [3, 1, 2]), "label": self.sequences(labels, [2, 1, 1])})  # fmt: skip
+
+    @staticmethod
+    def sequences(rows: np.ndarray, lengths: list[int]) -> Any:
+        import paddle
+
+        return paddle.base.create_lod_tensor(rows, [lengths], paddle.base.CPUPlace())
+
+    def check(self, loss: Variable, feed: Any, feed_of_paddle: Any) -> None:
+        """The same losses here and there, in five steps from the same initial values."""
+        import paddle
+
+        paddle.enable_static()
+        lt.eval(loss, feed)
         scope, place = paddle.base.Scope(), paddle.base.CPUPlace()
         program = paddle.base.Program.parse_from_string(self.program.to_proto())
         block = program.global_block()
@@ -491,12 +588,9 @@ class PaddlePaddle(InProgram):
                 initial = np.array([op.attr("value")], "float32") if value is None else value.numpy()
                 scope.var(name).get_tensor().set(initial, place)
                 block._remove_op(i)
-        sentences = paddle.base.create_lod_tensor(np.arange(1, 7).reshape(6, 1), [[3, 1, 2]], place)
         with paddle.base.scope_guard(scope):
             for _ in range(5):
-                (found,) = paddle.base.Executor(place).run(
-                    program, feed={"words": sentences, "label": labels}, fetch_list=[loss.name]
-                )
+                (found,) = paddle.base.Executor(place).run(program, feed=feed_of_paddle, fetch_list=[loss.name])
                 np.testing.assert_allclose(self.program.run(feed, [loss])[0], np.ravel(found), rtol=1e-5)
 
 

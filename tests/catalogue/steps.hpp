@@ -252,5 +252,98 @@ void differences(op::gru_grad, On& on) {
   check("of the products' bias", recurrent_bias, [](const auto& d) { return d.weights.recurrent_bias; });
   check("of the first state", states, [](const auto& d) { return d.initial_hidden; });
 }
+void sample(op::lstm_cell, auto& c) {
+  const auto x = c.rows(), hidden = c.weights({c.index.rows(), 2}), cell = c.weights({c.index.rows(), 2});
+  lod::lstm_cell_into(c.executor, x, hidden, cell, c.lstm_weights(), c.out(), c.out(), c.out());
+}
+void sample(op::lstm_cell_grad, auto& c) {
+  const lod::Shape shape = {c.index.rows(), 2};
+  const auto x = c.rows(), hidden = c.weights(shape), cell = c.weights(shape);
+  const auto& weights = c.lstm_weights();
+  const auto& y = c.given([&] { return lod::lstm_cell(c.executor, x, hidden, cell, weights); });
+  lod::lstm_cell_grad_into(c.executor, c.weights(shape), c.weights(shape), x, hidden, cell, weights, y.cell, y.gates,
+                           c.out(), c.out_lstm(), c.out(), c.out());
+}
+template <class On>
+void differences(op::lstm_cell_grad, On& on) {
+  const bool projects = on.random(0, 1) == 1;
+  auto x = on.weights({on.x.rows(), projects ? 3 : 8});
+  auto input = on.weights({projects ? 3 : 0, 8}), recurrent = on.weights({2, 8}), bias = on.weights({8});
+  auto states = on.weights({on.x.rows(), 2}), cells = on.weights({on.x.rows(), 2});
+  auto peepholes = on.weights({on.random(0, 1) * 6});
+  const bool of_cell = on.random(0, 1) == 1;
+  const auto weights = [&] {
+    return lod::LstmWeights<double, typename On::Device>{on.there(input), on.there(recurrent), on.there(bias),
+                                                         on.there(peepholes)};
+  };
+  const auto run = [&] {
+    return lod::lstm_cell(on.executor, on.there(x), on.there(states), on.there(cells), weights());
+  };
+  const auto check = [&](const char* what, auto& at, const auto& member) {
+    on.check(
+        what, at, [&](const auto&) { return of_cell ? run().cell : run().hidden; },
+        [&](const auto& dy) {
+          const auto none = on.there(on.zeros({0, 2}));
+          const auto y = run();
+          return member(lod::lstm_cell_grad(on.executor, of_cell ? none : dy, of_cell ? dy : none, on.there(x),
+                                            on.there(states), on.there(cells), weights(), y.cell, y.gates));
+        });
+  };
+  check("of x", x, [](const auto& d) { return d.x; });
+  if (projects) check("of the input's weights", input, [](const auto& d) { return d.weights.input; });
+  check("of the state's weights", recurrent, [](const auto& d) { return d.weights.recurrent; });
+  check("of the bias", bias, [](const auto& d) { return d.weights.bias; });
+  if (peepholes.rows() > 0) check("of the peepholes", peepholes, [](const auto& d) { return d.weights.peepholes; });
+  check("of the state", states, [](const auto& d) { return d.hidden; });
+  check("of the cell", cells, [](const auto& d) { return d.cell; });
+}
+void sample(op::gru_cell, auto& c) {
+  if (c.variant(2) == 1) c.named("reset before");
+  lod::gru_cell_into(c.executor, c.rows(), c.weights({c.index.rows(), 2}), c.gru_weights(),
+                     {.reset_after = c.variant(2) == 0}, c.out(), c.out(), c.out());
+}
+void sample(op::gru_cell_grad, auto& c) {
+  if (c.variant(2) == 1) c.named("reset before");
+  const bool reset_after = c.variant(2) == 0;
+  const lod::Shape shape = {c.index.rows(), 2};
+  const auto x = c.rows(), hidden = c.weights(shape);
+  const auto& weights = c.gru_weights();
+  const auto& y = c.given([&] {
+    return lod::gru_cell(c.executor, x, hidden, weights, {.reset_after = reset_after, .origin_mode = false});
+  });
+  lod::gru_cell_grad_into(c.executor, c.weights(shape), x, hidden, weights, y.gates, y.memory,
+                          {.reset_after = reset_after, .origin_mode = false}, c.out(), c.out_gru(), c.out());
+}
+template <class On>
+void differences(op::gru_cell_grad, On& on) {
+  const bool projects = on.random(0, 1) == 1;
+  auto x = on.weights({on.x.rows(), projects ? 3 : 6});
+  auto input = on.weights({projects ? 3 : 0, 6}), recurrent = on.weights({2, 6}), bias = on.weights({6}),
+       recurrent_bias = on.weights({2}), states = on.weights({on.x.rows(), 2});
+  const auto weights = [&] {
+    return lod::GruWeights<double, typename On::Device>{on.there(input), on.there(recurrent), on.there(bias),
+                                                        on.there(recurrent_bias)};
+  };
+  const bool reset_after = on.random(0, 1) == 1, origin_mode = on.random(0, 1) == 1;
+  const auto run = [&] {
+    return lod::gru_cell(on.executor, on.there(x), on.there(states), weights(),
+                         {.reset_after = reset_after, .origin_mode = origin_mode});
+  };
+  const auto check = [&](const char* what, auto& at, const auto& member) {
+    on.check(
+        what, at, [&](const auto&) { return run().hidden; },
+        [&](const auto& dy) {
+          const auto y = run();
+          return member(lod::gru_cell_grad(on.executor, dy, on.there(x), on.there(states), weights(), y.gates, y.memory,
+                                           {.reset_after = reset_after, .origin_mode = origin_mode}));
+        });
+  };
+  check("of x", x, [](const auto& d) { return d.x; });
+  if (projects) check("of the input's weights", input, [](const auto& d) { return d.weights.input; });
+  check("of the state's weights", recurrent, [](const auto& d) { return d.weights.recurrent; });
+  check("of the bias", bias, [](const auto& d) { return d.weights.bias; });
+  check("of the products' bias", recurrent_bias, [](const auto& d) { return d.weights.recurrent_bias; });
+  check("of the state", states, [](const auto& d) { return d.hidden; });
+}
 
 }  // namespace lod_test

@@ -3,6 +3,7 @@
 /// A program from outside that uses every optional component.
 #include <lod/desc.hpp>
 #include <lod/dlpack.hpp>
+#include <lod/dnnl.hpp>
 #include <lod/io/file.hpp>
 #include <lod/io/npz.hpp>
 #include <lod/lod.hpp>
@@ -52,6 +53,6 @@ int main() {
 
   std::cout << "row 1 ends with " << words.row(1)[3] << "; '" << decoded.name << "' takes " << bytes.size()
             << " bytes; the file holds " << stored << "; the sum over Thrust is " << sums.row(0)[3] << "; "
-            << omp_get_max_threads() << " threads\n";
+            << omp_get_max_threads() << " threads; oneDNN " << dnnl_version()->major << '\n';
   return words.row(1)[3] == 5 && stored == 5 && sums.row(0)[3] == 5 && same_levels && decoded == description ? 0 : 1;
 }

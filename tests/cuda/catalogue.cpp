@@ -19,8 +19,9 @@ using namespace lod_test;
 // Sums of products round as often as the processor's flags say, and the compiled library has its own.
 #if defined(LOD_TEST_EMULATED_GPU) && defined(LOD_CUDA_LIBRARY)
 template <class Op>
-constexpr bool depends_on_flags = is_one_of<Op, op::sequence_conv, op::sequence_conv_grad, op::row_conv,
-                                            op::row_conv_grad, op::lstm, op::lstm_grad, op::gru, op::gru_grad>;
+constexpr bool depends_on_flags =
+    is_one_of<Op, op::sequence_conv, op::sequence_conv_grad, op::row_conv, op::row_conv_grad, op::lstm, op::lstm_grad,
+              op::lstm_cell, op::lstm_cell_grad, op::gru, op::gru_grad, op::gru_cell, op::gru_cell_grad>;
 #else
 template <class Op>
 constexpr bool depends_on_flags = false;

@@ -91,6 +91,13 @@ const MoreLaunches more_launches[] = {
     {{"lstm_grad", "gru_grad"}, 21, "the same backwards, and the gradients by the weights"},
     {{"lstm_grad, with peepholes"}, 22, "the same, and the sums by the peepholes"},
     {{"gru_grad, reset before"}, 30, "the same, in halves of steps, and one more product by the weights"},
+    {{"lstm_cell", "lstm_cell, with peepholes", "gru_cell"}, 4, "the bias, two products, the cells"},
+    {{"gru_cell, reset before"}, 6, "the same, but for three products, and the cells in halves"},
+    {{"lstm_cell_grad"},
+     12,
+     "the states' gradients copied, the weights transposed, the cells; four products; the sums by the bias"},
+    {{"lstm_cell_grad, with peepholes", "gru_cell_grad"}, 14, "the same, and the sums by peepholes or another bias"},
+    {{"gru_cell_grad, reset before"}, 18, "the same, but for six products, and the cells in halves"},
     {{"dynamic_rnn"}, 16, "what the user does for each step, and where its rows come from and go"},
     {{"dynamic_rnn_grad"}, 34, "the same forwards, and backwards"},
 };

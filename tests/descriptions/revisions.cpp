@@ -1,6 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 // The three older revisions: their documents' examples, and what each becomes in the newest.
+#include <lod/any_tensor.hpp>
+#include <lod/error.hpp>
 #include <lod/proto/revisions.hpp>
+#include <lod/variable.hpp>
 
 #include <doctest/doctest.h>
 
@@ -105,6 +108,52 @@ TEST_CASE("to_newest: nothing of the first revision is lost without a sentence")
   CHECK(!scalar.description.type.lod_tensor);
   CHECK(scalar.not_kept.size() == 9);
   CHECK(scalar.not_kept[0] == "'x': value.lod_tensor: the tensor is not kept: the variable is of another type");
+}
+
+TEST_CASE("to_variable: the values of the first revision") {
+  using lod::proto::to_variable;
+  // Variable("X", shape=[784, 10], data_type=INT32, value=0) and Variable("X", data_type=STRING, value="aa"), read
+  // again.
+  const auto tensor = [](r1::LoDTensorDesc desc) {
+    const r1::VarDesc written{.name = "X", .value = {.lod_tensor = std::move(desc)}};
+    return to_variable(lod::decode<r1::VarDesc>(lod::encode(written))).get<lod::AnyLoDTensor>();
+  };
+  lod::AnyLoDTensor x = tensor(
+      {.element_type = r1::LoDTensorDesc::INT32, .dims = {784, 10}, .int32_val = std::vector<std::int32_t>(7840, 3)});
+  CHECK(x.shape() == lod::Shape{784, 10});
+  CHECK(x.view<std::int32_t>().data()[7839] == 3);
+  CHECK(to_variable({.name = "X", .type = r1::VarDesc::STRING, .value = {.s = "aa"}}).get<std::string>() == "aa");
+
+  const lod::Variable f = to_variable({.name = "f", .type = r1::VarDesc::FLOAT, .value = {.f = 0.5F}});
+  CHECK(f.name() == "f");
+  CHECK(f.get<float>() == 0.5F);
+  CHECK(to_variable({.type = r1::VarDesc::INT}).get<std::int32_t>() == 0);
+  CHECK(to_variable({.type = r1::VarDesc::STRINGS, .value = {.strings = {"a", ""}}}).get<Sentences>() ==
+        Sentences{"a", ""});
+  CHECK(to_variable({.type = r1::VarDesc::INTS, .value = {.ints = {1, 2}}}).get<lod::AnyLoDTensor>().shape() ==
+        lod::Shape{2});
+  CHECK(to_variable({.type = r1::VarDesc::FLOATS}).get<lod::AnyLoDTensor>().shape() == lod::Shape{0});
+
+  x = tensor({.dims = {-1, 2}, .float_val = {1, 2, 3, 4}});
+  CHECK(x.shape() == lod::Shape{2, 2});
+  CHECK(x.view<float>().data()[3] == 4);
+  CHECK(tensor({.element_type = r1::LoDTensorDesc::DOUBLE, .double_val = {0.5}}).shape() == lod::Shape{1});
+  CHECK(tensor({.element_type = r1::LoDTensorDesc::BOOL, .dims = {1}, .bool_val = {true}}).view<bool>().data()[0]);
+  CHECK(tensor({.element_type = r1::LoDTensorDesc::INT16, .dims = {1}, .int16_val = {-7}})
+            .view<std::int16_t>()
+            .data()[0] == -7);
+  CHECK(tensor({.element_type = r1::LoDTensorDesc::FP16, .dims = {2, 3}}).shape() == lod::Shape{2, 3});
+  CHECK(tensor({.dims = {-1, 3}, .lod_level = 1}).levels() == 1);
+
+  CHECK_THROWS_WITH_AS(tensor({.dims = {-1, 2}, .float_val = {1, 2, 3}}),
+                       "'X': value.lod_tensor: 3 values, expected 2 for {1, 2}", lod::ShapeMismatch);
+  CHECK_THROWS_AS(tensor({.dims = {2, -1}, .float_val = {1, 2}}), lod::ShapeMismatch);
+  CHECK_THROWS_AS(tensor({.dims = {-1, 0}, .float_val = {1}}), lod::ShapeMismatch);
+  CHECK_THROWS_WITH_AS(tensor({.dims = {1}, .lod_level = 2, .float_val = {1}}),
+                       "'X': value.lod_tensor: values under 2 levels, expected none: lengths are not told",
+                       lod::ShapeMismatch);
+  CHECK_THROWS_WITH_AS(tensor({.element_type = r1::LoDTensorDesc::INT16, .dims = {1}, .int16_val = {1 << 15}}),
+                       "'X': value.lod_tensor: 32768 is no INT16", lod::OutOfRange);
 }
 
 TEST_CASE("to_newest: the second revision is kept whole, but for unknown fields") {

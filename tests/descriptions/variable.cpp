@@ -105,7 +105,8 @@ TEST_CASE("Variable: of every type, holding what the table says") {
   check_holds<lod::bfloat16>(VarType::BF16);
   check_holds<float>(VarType::FP32);
   check_holds<double>(VarType::FP64);
-  for (const auto type : {VarType::RAW, VarType::CHANNEL, VarType::SPARSE_COO, VarType::SPARSE_CSR, VarType::COMPLEX64,
+  check_holds<std::shared_ptr<lod::Channel>>(VarType::CHANNEL);
+  for (const auto type : {VarType::RAW, VarType::SPARSE_COO, VarType::SPARSE_CSR, VarType::COMPLEX64,
                           VarType::COMPLEX128, VarType::FP8_E4M3FN, VarType::FP8_E5M2}) {
     check_holds<std::any>(type);
   }

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 /// @file
-/// A program and the file that holds all its parameters: four bytes say how long the program is.
+/// The parameters of a program, all in one file.
+#include "model.hpp"
 #include "target.hpp"
 #include <lod/any_tensor.hpp>
 #include <lod/error.hpp>
@@ -12,9 +13,7 @@
 #include <algorithm>
 #include <cstddef>
 #include <cstdint>
-#include <cstring>
 #include <string>
-#include <string_view>
 #include <vector>
 
 namespace paddle = lod::paddle;
@@ -24,11 +23,6 @@ namespace {
 /// Each parameter takes 28 bytes of the file or more, and an entry of the map of about 250, which has a copy of the
 /// name; the program's part: its variables are looked at by name, 80 bytes for each of 8.
 constexpr lod_fuzz::Bound bound{.times = 32};
-
-std::string joined(const std::string& program, const std::string& parameters) {
-  const auto size = static_cast<std::uint32_t>(program.size());
-  return std::string(reinterpret_cast<const char*>(&size), sizeof(size)) + program + parameters;
-}
 
 }  // namespace
 
@@ -53,12 +47,7 @@ std::vector<std::string> lod_fuzz::seeds() {
 }
 
 extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
-  std::uint32_t program_size = 0;
-  if (size < sizeof(program_size)) return 0;
-  std::memcpy(&program_size, data, sizeof(program_size));
-  std::string_view parameter_bytes = lod_fuzz::input(data, size).substr(sizeof(program_size));
-  const std::string_view program_bytes = parameter_bytes.substr(0, program_size);
-  parameter_bytes.remove_prefix(program_bytes.size());
+  const auto [program_bytes, parameter_bytes] = lod_fuzz::parted(lod_fuzz::input(data, size));
 
   lod::ProgramDesc program;
   try {
@@ -67,7 +56,7 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
     return 0;  // see the target `programs`
   }
   const auto parameters = lod_fuzz::attempt<lod::ParseError>(
-      size, bound, [&] { return paddle::decode_parameters(parameter_bytes, program); });
+      size, bound, [&, bytes = parameter_bytes] { return paddle::decode_parameters(bytes, program); });
   if (!parameters) return 0;
 
   const std::vector<std::string> names = paddle::parameter_names(program);

@@ -1,23 +1,32 @@
 // SPDX-License-Identifier: Apache-2.0
 /// @file
-/// Programs that run. Whatever their operators, attributes and shapes: a broken one ends in an error of the library, in
-/// bounded time and memory. The mutator knows programs, since broken bytes seldom are one.
+/// Programs that run, with their parameters. Whatever their operators, attributes and shapes, and whatever their files
+/// hold: a broken one ends in an error of the library, in bounded time and memory. The mutator knows programs, since
+/// broken bytes seldom are one.
+#include "model.hpp"
+#include "support/operator_text.hpp"
 #include "target.hpp"
+#include <lod/io/paddle.hpp>
 #include <lod/proto/program.hpp>
 #include <lod/run.hpp>
 
 #include <algorithm>
 #include <cstddef>
 #include <cstdint>
+#include <functional>
+#include <iterator>
 #include <limits>
+#include <map>
 #include <memory_resource>
 #include <new>
 #include <optional>
 #include <random>
+#include <span>
 #include <sstream>
 #include <stdexcept>
 #include <string>
 #include <string_view>
+#include <type_traits>
 #include <utility>
 #include <vector>
 
@@ -25,14 +34,13 @@ extern "C" __attribute__((weak)) std::size_t LLVMFuzzerMutate(std::uint8_t* data
 
 namespace {
 
-/// One operator a line: type, arguments, and attributes with a letter for their type.
 constexpr const char* lines = R"(
 abs X=x -> Out=y
 accuracy Out=x Indices=ids Label=ids -> Accuracy=y Correct=n Total=k
 arg_max X=x -> Out=y axis:l=1 keepdims:b=0 flatten:b=0
 assign X=x -> Out=y
 assign_value -> Out=y shape:I=2,2 dtype:i=5 fp32_values:F=1,2,3,4
-batch_norm X=image Scale=b3 Bias=b3 Mean=b3 Variance=b3 -> Y=y is_test:b=1 epsilon:f=0.5
+batch_norm X=image Scale=b3 Bias=b3 Mean=b3 Variance=b3 -> Y=y MeanOut=b3 VarianceOut=b3 SavedMean=n SavedVariance=k ReserveSpace=s is_test:b=0 epsilon:f=0.5
 cast X=x -> Out=y out_dtype:i=3
 clip X=x -> Out=y min:f=0 max:f=1
 concat X=x X=z -> Out=y axis:i=1
@@ -54,11 +62,11 @@ fill_constant -> Out=y shape:I=2,3 value:f=1 dtype:i=5 str_value:s=1
 fill_constant_batch_size_like Input=x -> Out=y shape:I=-1,3 dtype:i=5 input_dim_idx:i=0 output_dim_idx:i=0
 fill_zeros_like X=x -> Out=y
 flatten2 X=image -> Out=y XShape=n axis:i=1
-flatten_contiguous_range X=image -> Out=y start_axis:i=1 stop_axis:i=2
+flatten_contiguous_range X=image -> Out=y XShape=n start_axis:i=1 stop_axis:i=2
 gather X=x Index=i -> Out=y
 gelu X=x -> Out=y approximate:b=1
 gru Input=x12 H0=s4 Weight=w12 Bias=b12 -> Hidden=y BatchGate=n BatchResetHiddenPrev=k BatchHidden=s is_reverse:b=0
-im2sequence X=image -> Out=y kernels:I=2,2 strides:I=1,1 paddings:I=0,0,0,0
+im2sequence X=pixels -> Out=y kernels:I=2,2 strides:I=1,1 paddings:I=0,0,0,0
 increment X=i -> Out=i step:f=1
 layer_norm X=x Scale=b Bias=b -> Y=y Mean=n Variance=k begin_norm_axis:i=1
 less_than X=i Y=i -> Out=y axis:i=-1
@@ -96,7 +104,7 @@ sequence_scatter X=z Ids=ids Updates=x1 -> Out=y
 sequence_slice X=x Offset=o Length=l -> Out=y
 sequence_softmax X=x1 -> Out=y
 sequence_topk_avg_pooling X=x1 ROW=x COLUMN=x -> Out=y topks:I=1,2 channel_num:i=1
-sequence_unpad X=image Length=l -> Out=y
+sequence_unpad X=image Length=l2 -> Out=y
 sgd Param=z Grad=z LearningRate=one -> ParamOut=z
 shape Input=image -> Out=y
 slice Input=x -> Out=y axes:I=0,1 starts:I=1,0 ends:I=3,9 decrease_axis:I=
@@ -119,78 +127,82 @@ array_to_lod_tensor X=array RankTable=table -> Out=y
 shrink_rnn_memory X=s4 I=i RankTable=table -> Out=y
 reorder_lod_tensor_by_rank X=x RankTable=table -> Out=y
 split_lod_tensor X=x Mask=flags -> OutTrue=y OutFalse=n level:i=0
-merge_lod_tensor X=x Mask=flags InTrue=y InFalse=n -> Out=k level:i=0
+merge_lod_tensor X=x Mask=flags InTrue=x InFalse=x -> Out=k level:i=0
+adagrad Param=z Grad=z1 Moment=z2 LearningRate=one -> ParamOut=z MomentOut=z2 epsilon:f=0.5
+adam Param=z Grad=z1 LearningRate=one Moment1=z2 Moment2=z3 Beta1Pow=one1 Beta2Pow=one2 -> ParamOut=z Moment1Out=z2 Moment2Out=z3 Beta1PowOut=one1 Beta2PowOut=one2 beta1:f=0.5
+ftrl Param=z Grad=z1 SquaredAccumulator=z2 LinearAccumulator=z3 LearningRate=one -> ParamOut=z SquaredAccumOut=z2 LinearAccumOut=z3 l1:f=0.5 lr_power:f=-0.5
+momentum Param=z Grad=z1 Velocity=z2 LearningRate=one -> ParamOut=z VelocityOut=z2 mu:f=0.5 use_nesterov:b=1
+rmsprop Param=z Grad=z1 MeanSquare=z2 MeanGrad=z3 Moment=z4 LearningRate=one -> ParamOut=z MomentOut=z4 MeanSquareOut=z2 MeanGradOut=z3 centered:b=1
+arg_min X=x -> Out=y axis:l=0 keepdims:b=1 dtype:i=2
+auc Predict=s2 Label=o StatPos=stats StatNeg=stats -> AUC=y StatPosOut=n StatNegOut=k num_thresholds:i=3 slide_steps:i=0
+brelu X=x -> Out=y t_min:f=1 t_max:f=2
+clip_by_norm X=x -> Out=y max_norm:f=1
+conv2d Input=pixels Filter=filter -> Output=y strides:I=1,1 paddings:I=0,1 dilations:I=1,1 groups:i=1 data_format:s=NCHW
+depthwise_conv2d Input=pixels Filter=filter1 -> Output=y strides:I=2,1 paddings:I=0,0 dilations:I=1,2 groups:i=2
+pool2d X=pixels -> Out=y ksize:I=2,2 strides:I=1,2 paddings:I=0,1 pooling_type:s=max ceil_mode:b=1 exclusive:b=1
+pool2d X=pixels -> Out=y ksize:I=2,2 pooling_type:s=avg adaptive:b=1 global_pooling:b=0
+cos_sim X=x Y=x -> Out=y XNorm=n YNorm=k
+cross_entropy2 X=x Label=ids -> Y=y XShape=n MatchX=k ignore_index:i=-100
+elementwise_max X=x Y=b -> Out=y axis:i=-1
+elementwise_min X=x Y=z -> Out=y axis:i=0
+elu X=x -> Out=y alpha:f=2
+flatten X=image -> Out=y axis:i=1
+gaussian_random -> Out=y shape:L=2,3 mean:f=1 std:f=2 seed:i=1 dtype:i=5
+truncated_gaussian_random -> Out=y shape:L=2,3 seed:i=1 dtype:i=5
+uniform_random -> Out=y shape:L=2,3 min:f=-1 max:f=2 seed:i=1 dtype:i=5 diag_num:i=0
+get_tensor_from_selected_rows X=sparse -> Out=y
+merge_selected_rows X=sparse -> Out=sparse
+lookup_table W=w Ids=ids -> Out=y is_sparse:b=1 padding_idx:l=1
+nce Input=z Label=o5 Weight=w6 Bias=b6 -> Cost=y SampleLogits=n SampleLabels=k num_total_classes:i=6 num_neg_samples:i=2 custom_neg_classes:I=0,5 seed:i=1
+not_equal X=ids Y=i -> Out=y axis:i=0
+logical_xor X=flags Y=flags -> Out=y
+isfinite_v2 X=x -> Out=y
+one_hot_v2 X=l -> Out=y depth:i=5 dtype:i=5 allow_out_of_range:b=1
+reduce_all X=flags -> Out=y dim:I=0 reduce_all:b=1
+reduce_min X=image -> Out=y dim:I=0,2 keep_dim:b=1
+reduce_prod X=image -> Out=y dim:I=-1 keep_dim:b=0 reduce_all:b=0
+reshape X=image -> Out=y shape:I=2,-1
+select_output X=x Mask=i -> Out=y Out=n
+sigmoid_cross_entropy_with_logits X=z Label=z -> Out=y normalize:b=1 ignore_index:i=-100
+softplus X=x -> Out=y
+squared_l2_norm X=x -> Out=y
+squeeze X=one3 -> Out=y axes:I=0
+stanh X=x -> Out=y scale_a:f=1 scale_b:f=2
+swish X=x -> Out=y beta:f=1
+top_k_v2 X=image -> Out=y Indices=n k:i=2 axis:i=-1 largest:b=1
+transpose X=image -> Out=y axis:I=1,0,2
+unsqueeze X=image -> Out=y axes:I=1
+conditional_block_infer Cond=going Input=x -> Out=y Scope=scopes sub_block:B=1 is_scalar_condition:b=1
+merge_lod_tensor_infer X=x Mask=flags InTrue=x InFalse=x -> Out=k level:i=0
+ceil X=x -> Out=y
+cos X=x -> Out=y
+erf X=x -> Out=y
+exp X=x -> Out=y
+hard_shrink X=x -> Out=y
+hard_sigmoid X=x -> Out=y
+hard_swish X=x -> Out=y
+leaky_relu X=x -> Out=y
+log X=x -> Out=y
+log_softmax X=x -> Out=y
+reciprocal X=x -> Out=y
+round X=x -> Out=y
+rsqrt X=x -> Out=y
+sigmoid X=x -> Out=y
+silu X=x -> Out=y
+softshrink X=x -> Out=y
+softsign X=x -> Out=y
+sqrt X=x -> Out=y
+tanh_shrink X=x -> Out=y
+thresholded_relu X=x -> Out=y
 while X=x X=i Condition=going -> Out=i StepScopes=scopes sub_block:B=1 is_test:b=1
 conditional_block Cond=going Input=x -> Out=y Scope=scopes sub_block:B=1 is_scalar_condition:b=1
 )";
 
-template <class T, class Read>
-std::vector<T> list_of(const std::string& text, const Read& read) {
-  std::vector<T> numbers;
-  std::istringstream words(text);
-  for (std::string word; std::getline(words, word, ',');) numbers.push_back(static_cast<T>(read(word)));
-  return numbers;
-}
-lod::OpDesc::Attr attr_of(const std::string& word) {
-  const std::size_t colon = word.find(':');
-  lod::OpDesc::Attr attr{.name = word.substr(0, colon)};
-  const std::string text = word.substr(colon + 3);
-  const auto integer = [](const std::string& digits) { return std::stoll(digits); };
-  switch (word[colon + 1]) {
-    case 'i':
-      attr.i = static_cast<std::int32_t>(integer(text));
-      break;
-    case 'l':
-      attr.type = lod::AttrType::LONG;
-      attr.l = integer(text);
-      break;
-    case 'f':
-      attr.type = lod::AttrType::FLOAT;
-      attr.f = std::stof(text);
-      break;
-    case 'b':
-      attr.type = lod::AttrType::BOOLEAN;
-      attr.b = text == "1";
-      break;
-    case 's':
-      attr.type = lod::AttrType::STRING;
-      attr.s = text;
-      break;
-    case 'B':
-      attr.type = lod::AttrType::BLOCK;
-      attr.block_idx = static_cast<std::int32_t>(integer(text));
-      break;
-    case 'F':
-      attr.type = lod::AttrType::FLOATS;
-      attr.floats = list_of<float>(text, [](const std::string& digits) { return std::stof(digits); });
-      break;
-    default:
-      attr.type = lod::AttrType::INTS;
-      attr.ints = list_of<std::int32_t>(text, integer);
-  }
-  return attr;
-}
 std::vector<lod::OpDesc> operators_of_lines() {
   std::vector<lod::OpDesc> all;
   std::istringstream text(lines);
   for (std::string line; std::getline(text, line);) {
-    if (line.empty()) continue;
-    std::istringstream words(line);
-    lod::OpDesc& op = all.emplace_back();
-    words >> op.type;
-    auto* vars = &op.inputs;
-    for (std::string word; words >> word;) {
-      const std::size_t equals = word.find('=');
-      if (word == "->") {
-        vars = &op.outputs;
-      } else if (word.find(':') != word.npos) {
-        op.attrs.push_back(attr_of(word));
-      } else if (!vars->empty() && vars->back().parameter == word.substr(0, equals)) {
-        vars->back().arguments.push_back(word.substr(equals + 1));
-      } else {
-        vars->push_back({.parameter = word.substr(0, equals), .arguments = {word.substr(equals + 1)}});
-      }
-    }
+    if (!line.empty()) all.push_back(lod_test::operator_of(line));
   }
   return all;
 }
@@ -204,7 +216,7 @@ lod::ProgramDesc program_of(std::vector<lod::OpDesc> ops) {
   const auto add = [&](const char* name, DataType type, std::vector<std::int64_t> dims, int levels = 0,
                        bool persistable = false) {
     root.vars.push_back(lod::VarDesc::lod_tensor(name, {type, std::move(dims)}, levels));
-    if (persistable) root.vars.back().persistable = true;
+    if (persistable) root.vars.back().persistable = root.vars.back().is_parameter = true;
   };
   add("x", DataType::FP32, {-1, 4}, 1);
   add("z", DataType::FP32, {5, 4});
@@ -221,6 +233,15 @@ lod::ProgramDesc program_of(std::vector<lod::OpDesc> ops) {
   add("flags", DataType::BOOL, {3, 1});
   add("going", DataType::BOOL, {1});
   add("one", DataType::FP32, {1});
+  for (const char* const name : {"z1", "z2", "z3", "z4"}) add(name, DataType::FP32, {5, 4});
+  for (const char* const name : {"one1", "one2"}) add(name, DataType::FP32, {1});
+  add("one3", DataType::FP32, {1, 3});
+  add("l2", DataType::INT64, {2});
+  add("o5", DataType::INT64, {5, 1});
+  add("s2", DataType::FP32, {3, 2});
+  add("stats", DataType::INT64, {1, 4});
+  add("pixels", DataType::FP32, {2, 2, 4, 3});
+  root.vars.push_back(lod::VarDesc::selected_rows("sparse", {DataType::FP32, {4, 4}}));
   for (const char* const name : {"y", "n", "k", "s"}) {
     root.vars.push_back({.name = name, .type = {.type = lod::VarType::LOD_TENSOR}});
   }
@@ -231,6 +252,9 @@ lod::ProgramDesc program_of(std::vector<lod::OpDesc> ops) {
   add("w16", DataType::FP32, {4, 16}, 0, true);
   add("b", DataType::FP32, {4}, 0, true);
   add("b3", DataType::FP32, {3}, 0, true);
+  add("b6", DataType::FP32, {6}, 0, true);
+  add("filter", DataType::FP32, {3, 2, 2, 2}, 0, true);
+  add("filter1", DataType::FP32, {4, 1, 2, 2}, 0, true);
   add("b12", DataType::FP32, {1, 12}, 0, true);
   add("b28", DataType::FP32, {1, 28}, 0, true);
   root.vars.push_back(lod::VarDesc::of_type("array", lod::VarType::LOD_TENSOR_ARRAY));
@@ -243,7 +267,8 @@ lod::ProgramDesc program_of(std::vector<lod::OpDesc> ops) {
   body.ops = {{.outputs = {{"Out", {"three"}}}, .type = "fill_constant"},
               {.inputs = {{"X", {"i"}}}, .outputs = {{"Out", {"i"}}}, .type = "increment"},
               {.inputs = {{"X", {"i"}}, {"Y", {"three"}}}, .outputs = {{"Out", {"going"}}}, .type = "less_than"}};
-  for (const char* const word : {"shape:I=1", "dtype:i=3", "value:f=3"}) body.ops[0].attrs.push_back(attr_of(word));
+  for (const char* const word : {"shape:I=1", "dtype:i=3", "value:f=3"})
+    body.ops[0].attrs.push_back(lod_test::attr_of(word));
   return program;
 }
 
@@ -264,8 +289,30 @@ class LittleMemory final : public std::pmr::memory_resource {
   std::size_t left_ = std::size_t{1} << 20;
 };
 
-/// A tensor as described, of small numbers; none if it would be large.
-std::optional<lod::AnyLoDTensor> tensor_of(const lod::LoDTensorDesc& desc, std::pmr::memory_resource& memory) {
+constexpr auto least = std::numeric_limits<std::int64_t>::min(), greatest = std::numeric_limits<std::int64_t>::max();
+constexpr std::int64_t odd_numbers[] = {
+    0, 1, -1, 2, 3, 4, 5, 7, 12, -2, -100, 1000, 1 << 20, INT32_MAX, INT32_MIN, std::int64_t{1} << 40, greatest, least};
+
+/// Small numbers, among which there may be an odd one.
+template <class T>
+void fill(std::span<T> values, std::minstd_rand* random) {
+  std::int64_t number = 0;
+  for (T& value : values) value = static_cast<T>(number++ % 4);
+  if (!random || (*random)() % 8 > 0 || values.empty()) return;
+  T& changed = values[(*random)() % values.size()];
+  if constexpr (std::is_floating_point_v<T>) {
+    using Limits = std::numeric_limits<T>;
+    const T odd[] = {
+        -1, T(0.5), T(1e-30), T(1e30), Limits::max(), Limits::infinity(), -Limits::infinity(), Limits::quiet_NaN()};
+    changed = odd[(*random)() % std::size(odd)];
+  } else {
+    changed = static_cast<T>(odd_numbers[(*random)() % std::size(odd_numbers)]);
+  }
+}
+
+/// A tensor as described; none if it would be large.
+std::optional<lod::AnyLoDTensor> tensor_of(const lod::LoDTensorDesc& desc, std::pmr::memory_resource& memory,
+                                           std::minstd_rand* random) {
   std::vector<std::int64_t> dims = desc.tensor.dims;
   if (dims.empty() || dims.size() > lod::Shape::max_rank) return std::nullopt;
   std::int64_t count = 1;
@@ -288,8 +335,7 @@ std::optional<lod::AnyLoDTensor> tensor_of(const lod::LoDTensorDesc& desc, std::
   const auto filled = [&]<class T>(T) {
     lod::LoDTensor<T> made =
         lod.levels() > 0 ? lod::LoDTensor<T>(lod, row_shape, &memory) : lod::LoDTensor<T>(shape, &memory);
-    std::int64_t number = 0;
-    for (T& value : made.values()) value = static_cast<T>(number++ % 4);
+    fill(made.values(), random);
     return lod::AnyLoDTensor(std::move(made));
   };
   switch (desc.tensor.data_type) {
@@ -320,20 +366,27 @@ void survive(const F& f) {
   }
 }
 
-void run(const lod::ProgramDesc& program) {
+/// The tensors of block 0 that are persistable, or those that are not.
+std::map<std::string, lod::AnyLoDTensor> tensors_of(const lod::ProgramDesc& program, bool persistable,
+                                                    std::pmr::memory_resource& memory,
+                                                    std::minstd_rand* random = nullptr) {
+  std::map<std::string, lod::AnyLoDTensor> tensors;
+  for (const lod::VarDesc& var : program.blocks[0].vars) {
+    if (var.type.type != lod::VarType::LOD_TENSOR || !var.type.lod_tensor || var.persistable != persistable) continue;
+    auto value = tensor_of(*var.type.lod_tensor, memory, random);
+    if (value) tensors.emplace(var.name, std::move(*value));
+  }
+  return tensors;
+}
+
+/// The parameters may be others than the program describes; what is fed follows from the seed.
+void run(const lod::ProgramDesc& program, const lod::paddle::Parameters& parameters, std::size_t seed) {
   LittleMemory memory;
   lod::Scope scope;
+  for (const auto& [name, value] : parameters) scope.var(name) = value;
   lod::Feed feed;
-  for (const lod::VarDesc& var : program.blocks[0].vars) {
-    if (var.type.type != lod::VarType::LOD_TENSOR || !var.type.lod_tensor) continue;
-    auto value = tensor_of(*var.type.lod_tensor, memory);
-    if (!value) continue;
-    if (var.persistable) {
-      scope.var(var.name) = std::move(*value);
-    } else {
-      feed.emplace(var.name, std::move(*value));
-    }
-  }
+  std::minstd_rand random(static_cast<unsigned>(seed));
+  for (auto& [name, value] : tensors_of(program, false, memory, &random)) feed.emplace(name, value);
   lod::PreparedProgram prepared(lod::CpuExecutor(1, &memory), program, scope, {}, {.steps = 10});
   prepared.run(feed);
   prepared.run(feed);
@@ -370,27 +423,7 @@ class Mutation {
 
  private:
   std::size_t below(std::size_t count) { return random_() % count; }
-  std::int64_t number() {
-    constexpr std::int64_t odd[] = {0,
-                                    1,
-                                    -1,
-                                    2,
-                                    3,
-                                    4,
-                                    5,
-                                    7,
-                                    12,
-                                    -2,
-                                    -100,
-                                    1000,
-                                    1 << 20,
-                                    std::numeric_limits<std::int32_t>::max(),
-                                    std::numeric_limits<std::int32_t>::min(),
-                                    std::int64_t{1} << 40,
-                                    std::numeric_limits<std::int64_t>::max(),
-                                    std::numeric_limits<std::int64_t>::min()};
-    return odd[below(std::size(odd))];
-  }
+  std::int64_t number() { return odd_numbers[below(std::size(odd_numbers))]; }
   void change(lod::VarDesc& var) {
     if (!var.type.lod_tensor) return;
     lod::TensorDesc& tensor = var.type.lod_tensor->tensor;
@@ -456,51 +489,103 @@ class Mutation {
   std::minstd_rand random_;
 };
 
+/// What makes variables that cannot be fed.
+constexpr std::pair<const char*, const char*> makers[] = {
+    {"table", "lod_rank_table X=x -> Out=table level:i=0"},
+    {"array", "write_to_array X=x I=i -> Out=array"},
+    {"sparse", "lookup_table_grad W=w Ids=ids Out@GRAD=x -> W@GRAD=sparse is_sparse:b=1"}};
+
+/// A program of each operator, and one of each with its gradient.
+std::vector<lod::ProgramDesc> programs() {
+  std::vector<lod::ProgramDesc> all;
+  for (const lod::OpDesc& op : known_operators()) {
+    std::vector<lod::OpDesc> ops;
+    for (const auto& [name, line] : makers) {
+      const auto reads = [&, what = name](const auto& var) { return var.arguments[0] == what; };
+      if (std::any_of(op.inputs.begin(), op.inputs.end(), reads)) ops.push_back(lod_test::operator_of(line));
+    }
+    ops.push_back(op);
+    all.push_back(program_of(ops));
+    ops.push_back(lod_test::operator_of("mean X=" + op.outputs[0].arguments[0] + " -> Out=loss"));
+    lod::ProgramDesc trained = program_of(std::move(ops));
+    trained.blocks[0].vars.push_back(lod::VarDesc::lod_tensor("loss", {lod::DataType::FP32, {1}}));
+    lod::BackwardOptions options;
+    for (const auto& var : op.inputs) {
+      options.parameters.insert(options.parameters.end(), var.arguments.begin(), var.arguments.end());
+    }
+    try {
+      lod::append_backward(trained, "loss", options);
+      all.push_back(std::move(trained));
+    } catch (const lod::InvalidProgram&) {  // it has none
+    }
+  }
+  return all;
+}
+
+/// Two parameters change places in their file, so that each has the other's name.
+void exchange(std::string& bytes, std::vector<std::string> names, unsigned seed) {
+  if (names.empty()) return;
+  auto values = lod::paddle::decode_parameters(bytes, names);
+  std::swap(values.at(names[seed % names.size()]), values.at(names[seed / 16 % names.size()]));
+  bytes = lod::paddle::encode_parameters(values, names);
+}
+
 }  // namespace
 
 std::vector<std::string> lod_fuzz::seeds() {
   std::vector<std::string> all;
-  for (const lod::OpDesc& op : known_operators()) all.push_back(lod::encode(program_of({op})));
+  for (const lod::ProgramDesc& program : programs()) {
+    const lod::paddle::Parameters parameters = tensors_of(program, true, *std::pmr::new_delete_resource());
+    all.push_back(joined(lod::encode(program), lod::paddle::encode_parameters(parameters, program)));
+  }
   return all;
 }
 
 extern "C" std::size_t LLVMFuzzerCustomMutator(std::uint8_t* data, std::size_t size, std::size_t most, unsigned seed);
 extern "C" std::size_t LLVMFuzzerCustomMutator(std::uint8_t* data, std::size_t size, std::size_t most, unsigned seed) {
-  if (seed % 8 > 0) {
-    try {
-      auto program = lod::decode<lod::ProgramDesc>(lod_fuzz::input(data, size));
-      if (!program.blocks.empty()) {
+  if (seed % 8 == 0) return LLVMFuzzerMutate(data, size, most);
+  const auto [program_bytes, parameters] = lod_fuzz::parted(lod_fuzz::input(data, size));
+  try {
+    auto program = lod::decode<lod::ProgramDesc>(program_bytes);
+    if (!program.blocks.empty()) {
+      std::string changed(parameters);
+      if (seed % 8 == 1) {
+        exchange(changed, lod::paddle::parameter_names(program), seed / 8);
+      } else {
         for (unsigned i = 0; i <= seed / 8 % 3; ++i) Mutation(program, seed + i);
-        const std::string bytes = lod::encode(program);
-        if (bytes.size() <= most) {
-          std::copy(bytes.begin(), bytes.end(), data);
-          return bytes.size();
-        }
       }
-    } catch (const lod::ParseError&) {
+      const std::string bytes = lod_fuzz::joined(lod::encode(program), changed);
+      if (bytes.size() <= most) {
+        std::copy(bytes.begin(), bytes.end(), data);
+        return bytes.size();
+      }
     }
+  } catch (const lod::ParseError&) {
   }
   return LLVMFuzzerMutate(data, size, most);
 }
 
 extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
-  std::optional<lod::ProgramDesc> program;
+  const auto [program_bytes, parameter_bytes] = lod_fuzz::parted(lod_fuzz::input(data, size));
+  lod::ProgramDesc program;
+  lod::paddle::Parameters parameters;
   try {
-    program = lod::decode<lod::ProgramDesc>(lod_fuzz::input(data, size));
+    program = lod::decode<lod::ProgramDesc>(program_bytes);
+    parameters = lod::paddle::decode_parameters(parameter_bytes, lod::paddle::parameter_names(program));
   } catch (const lod::ParseError&) {
     return 0;
   }
   std::size_t count = 0;
-  for (const lod::BlockDesc& block : program->blocks) count += block.ops.size();
+  for (const lod::BlockDesc& block : program.blocks) count += block.ops.size();
   if (count > 32) return 0;
   survive([&] {
-    lod::ProgramDesc described = *program;
+    lod::ProgramDesc described = program;
     lod::infer_shapes(described);
   });
   survive([&] {
-    lod::validate(*program);
-    if (!program->blocks[0].vars.empty()) static_cast<void>(lod::prune(*program, {program->blocks[0].vars[0].name}));
-    run(*program);
+    lod::validate(program);
+    if (!program.blocks[0].vars.empty()) static_cast<void>(lod::prune(program, {program.blocks[0].vars[0].name}));
+    run(program, parameters, std::hash<std::string_view>()(program_bytes));
   });
   return 0;
 }

@@ -11,6 +11,7 @@ declare -A may_include=(
   [io]="core program"
   [interop]="core"
   [cuda]="core ops interop"
+  [dnnl]="core program kernels"
   [kernels]="core ops"
 )
 # Beside those: kernels for GPUs, and what calls compiled ones, know the executor of a GPU.

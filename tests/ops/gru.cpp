@@ -425,3 +425,111 @@ TEST_CASE("infer_gru: allows what the operations give, and refuses what they do"
   CHECK_THROWS_AS(lod::infer_gru(x, known, {.initial_hidden = described(lod::DataType::FP64, {6, 3})}),
                   lod::ShapeMismatch);
 }
+
+TEST_CASE("gru_cell: a loop over steps gives the bits of gru, products beforehand too, and its gradients") {
+  for_each_type(FloatingTypes(), []<class T>(std::type_identity<T>) {
+    using View = lod::LoDTensorView<const T>;
+    Engine engine(8);
+    for (const int form : {0, 1, 2, 3}) {
+      const std::int64_t size = form == 1 ? 17 : 2;
+      const bool reset_after = form % 2 == 0, origin_mode = form / 2 == 0;
+      CAPTURE(form);
+      const lod::CpuExecutor executor(2);
+      const auto weights = random_gru_weights<T>(engine, 3, size);
+      const auto x = real_numbers<T>(engine, LoD::from_lengths({{2, 0, 5, 1}}), {3});
+      const auto hidden = small_reals<T>(engine, {4, size});
+      const auto y = lod::gru(executor, x, weights,
+                              {.initial_hidden = hidden, .reset_after = reset_after, .origin_mode = origin_mode});
+      const lod::RankTable table(x.lod());
+      const auto first = lod::reorder_lod_tensor_by_rank(executor, hidden, table);
+      const lod::GruWeights<T> without_input{{}, weights.recurrent, {}, weights.recurrent_bias};
+      for (const bool is_projected : {false, true}) {
+        const auto steps = lod::to_time_major(
+            executor, is_projected ? lod::linear(executor, x, weights.input, {.bias = weights.bias}) : x, table);
+        const auto& by = is_projected ? without_input : weights;
+        lod::TimeMajor<T> h(table, {size}), gates(table, {3 * size}), memory(table, {size});
+        // What stands before step t, for the sequences that take it.
+        const auto before = [&](std::int64_t t) -> View {
+          return (t > 0 ? std::as_const(h).step(t - 1) : first.view()).between(0, table.active(t));
+        };
+        for (std::int64_t t = 0; t < table.steps(); ++t) {
+          lod::gru_cell_into(executor, steps.step(t), before(t), by,
+                             {.reset_after = reset_after, .origin_mode = origin_mode}, h.step(t), gates.step(t),
+                             memory.step(t));
+        }
+        CHECK(same_bits(lod::from_time_major(executor, h, table), y.hidden));
+
+        if constexpr (std::is_same_v<T, double>) {
+          const auto expected = lod::gru_grad(executor, y.hidden, x, weights, y.trace);
+          lod::GruWeights<T> dweights{LoDTensor<T>(by.input.shape()), LoDTensor<T>(by.recurrent.shape()),
+                                      LoDTensor<T>(by.bias.shape()), LoDTensor<T>(by.recurrent_bias.shape())};
+          lod::TimeMajor<T> dx(table, {steps.values().row_size()});
+          LoDTensor<T> dstate({0, size});
+          for (std::int64_t t = table.steps(); t-- > 0;) {
+            // The gradient with respect to h is h, plus what the next step gave.
+            LoDTensor<T> dh = LoDTensor<T>::copy_of(h.step(t)), next;
+            for (std::int64_t i = 0; i < dstate.rows() * size; ++i) dh.data()[i] += dstate.data()[i];
+            lod::gru_cell_grad_into(executor, dh, steps.step(t), before(t), by, gates.step(t), memory.step(t),
+                                    {.reset_after = reset_after, .origin_mode = origin_mode, .accumulate = true},
+                                    dx.step(t), dweights, next);
+            dstate = next;
+          }
+          const auto same = [](const auto& a, const auto& b) {
+            return a.shape() == b.shape() && std::ranges::equal(a.values(), b.values(), [](T u, T v) {
+                     return std::abs(u - v) <= 1e-12 * std::max(1.0, std::abs(v));
+                   });
+          };
+          CHECK(same(dweights.recurrent, expected.weights.recurrent));
+          CHECK(same(dweights.recurrent_bias, expected.weights.recurrent_bias));
+          CHECK(same(dstate, lod::reorder_lod_tensor_by_rank(expected.initial_hidden, table).between(0, 3)));
+          const auto by_batch = lod::from_time_major(executor, dx, table);
+          if (!is_projected) {
+            CHECK(same(by_batch, expected.x));
+            CHECK(same(dweights.input, expected.weights.input));
+            CHECK(same(dweights.bias, expected.weights.bias));
+          } else {
+            CHECK(same(lod::linear_grad(executor, by_batch, x, weights.input).dx, expected.x));
+          }
+        }
+      }
+    }
+  });
+}
+
+TEST_CASE("gru_cell: without rows, without states, and bad arguments, which change nothing") {
+  Engine engine(9);
+  const auto weights = random_gru_weights<float>(engine, 3, 2);
+  const auto none = LoDTensor<float>({0, 2}), zeros = LoDTensor<float>({2, 2});
+  const auto x = real_numbers<float>(engine, {2, 3});
+  for (const bool reset_after : {false, true}) {
+    const auto y = lod::gru_cell(LoDTensor<float>({0, 3}), none, weights, {.reset_after = reset_after});
+    CHECK(y.hidden.shape() == lod::Shape{0, 2});
+    const auto nothing = lod::gru_cell_grad(none, LoDTensor<float>({0, 3}), none, weights, y.gates, y.memory,
+                                            {.reset_after = reset_after});
+    CHECK(std::ranges::all_of(nothing.weights.recurrent.values(), [](float number) { return number == 0; }));
+    const auto started = lod::gru_cell(x, none, weights, {.reset_after = reset_after});
+    CHECK(same_bits(started.hidden, lod::gru_cell(x, zeros, weights, {.reset_after = reset_after}).hidden));
+    const auto d =
+        lod::gru_cell_grad(zeros, x, none, weights, started.gates, started.memory, {.reset_after = reset_after});
+    CHECK(d.hidden.shape() == lod::Shape{2, 2});
+    const auto inferred =
+        lod::infer_gru_cell(describe(x), describe(none), {describe(weights.input), describe(weights.recurrent)});
+    check_inferred(started.hidden, inferred.hidden);
+    check_inferred(started.gates, inferred.gates);
+  }
+  const auto y = lod::gru_cell(x, zeros, weights);
+  const lod::CpuExecutor executor(1);
+  LoDTensor<float> h({1, 1}), gates, memory, dx({1, 1}), dh;
+  check_throws<lod::ShapeMismatch>([&] { lod::gru_cell_into(executor, x, x, weights, h, gates, memory); },
+                                   "gru_cell: hidden: rows of shape {3}, expected {2}", h);
+  lod::GruWeights<float> dweights;
+  check_throws<lod::ShapeMismatch>(
+      [&] { lod::gru_cell_grad_into(executor, zeros, x, zeros, weights, y.memory, y.memory, dx, dweights, dh); },
+      "gru_cell_grad: gates: rows of shape {2}, expected {6}", dx);
+  check_throws<lod::ShapeMismatch>(
+      [&] {
+        lod::gru_cell_grad_into(executor, zeros, x, zeros, weights, y.gates, y.memory, {.accumulate = true}, dx,
+                                dweights, dh);
+      },
+      "gru_cell_grad: dweights.input: shape {0}, expected {3, 6}, that of the weights, to add to", dx);
+}

@@ -429,3 +429,122 @@ TEST_CASE("infer_lstm: allows what the operations give, and refuses what they do
   CHECK_THROWS_WITH_AS(lod::infer_lstm(x, known, {.initial_hidden = described(lod::DataType::FP32, {6, 4})}),
                        doctest::Contains("lstm: initial_hidden: rows of shape {4}, expected {3}"), lod::ShapeMismatch);
 }
+
+TEST_CASE("lstm_cell: a loop over steps gives the bits of lstm, products beforehand too, and its gradients") {
+  for_each_type(FloatingTypes(), []<class T>(std::type_identity<T>) {
+    using View = lod::LoDTensorView<const T>;
+    Engine engine(8);
+    for (const std::int64_t size : {1, 17}) {
+      const lod::CpuExecutor executor(2);
+      const auto weights = random_lstm_weights<T>(engine, 3, size, true, size == 17);
+      const auto x = real_numbers<T>(engine, LoD::from_lengths({{2, 0, 5, 1}}), {3});
+      const auto hidden = small_reals<T>(engine, {4, size}), cell = small_reals<T>(engine, {4, size});
+      const auto y = lod::lstm(executor, x, weights, {.initial_hidden = hidden, .initial_cell = cell});
+      const lod::RankTable table(x.lod());
+      const auto first = lod::reorder_lod_tensor_by_rank(executor, hidden, table),
+                 first_cell = lod::reorder_lod_tensor_by_rank(executor, cell, table);
+      const lod::LstmWeights<T> without_input{{}, weights.recurrent, {}, weights.peepholes};
+      for (const bool is_projected : {false, true}) {
+        const auto steps = lod::to_time_major(
+            executor, is_projected ? lod::linear(executor, x, weights.input, {.bias = weights.bias}) : x, table);
+        const auto& by = is_projected ? without_input : weights;
+        lod::TimeMajor<T> h(table, {size}), c(table, {size}), gates(table, {4 * size});
+        // What stands before step t, for the sequences that take it.
+        const auto before = [&](const lod::TimeMajor<T>& states, const LoDTensor<T>& initial, std::int64_t t) -> View {
+          return (t > 0 ? states.step(t - 1) : initial.view()).between(0, table.active(t));
+        };
+        for (std::int64_t t = 0; t < table.steps(); ++t) {
+          lod::lstm_cell_into(executor, steps.step(t), before(h, first, t), before(c, first_cell, t), by, h.step(t),
+                              c.step(t), gates.step(t));
+        }
+        CHECK(same_bits(lod::from_time_major(executor, h, table), y.hidden));
+
+        if constexpr (std::is_same_v<T, double>) {
+          const auto expected = lod::lstm_grad(executor, y.hidden, x, weights, y.trace);
+          lod::LstmWeights<T> dweights{LoDTensor<T>(by.input.shape()), LoDTensor<T>(by.recurrent.shape()),
+                                       LoDTensor<T>(by.bias.shape()), LoDTensor<T>(by.peepholes.shape())};
+          lod::TimeMajor<T> dx(table, {steps.values().row_size()});
+          LoDTensor<T> dstate({0, size}), dcell({0, size});
+          for (std::int64_t t = table.steps(); t-- > 0;) {
+            // The gradient with respect to h is h, plus what the next step gave.
+            LoDTensor<T> dh = LoDTensor<T>::copy_of(h.step(t)), dc(dh.shape()), next_state, next_cell;
+            for (std::int64_t i = 0; i < dstate.rows() * size; ++i) dh.data()[i] += dstate.data()[i];
+            std::copy_n(dcell.data(), dcell.rows() * size, dc.data());
+            lod::lstm_cell_grad_into(executor, dh, dc, steps.step(t), before(h, first, t), before(c, first_cell, t), by,
+                                     c.step(t), gates.step(t), {.accumulate = true}, dx.step(t), dweights, next_state,
+                                     next_cell);
+            dstate = next_state;
+            dcell = next_cell;
+          }
+          const auto same = [](const auto& a, const auto& b) {
+            return a.shape() == b.shape() && std::ranges::equal(a.values(), b.values(), [](T u, T v) {
+                     return std::abs(u - v) <= 1e-12 * std::max(1.0, std::abs(v));
+                   });
+          };
+          CHECK(same(dweights.recurrent, expected.weights.recurrent));
+          if (size == 17) CHECK(same(dweights.peepholes, expected.weights.peepholes));
+          CHECK(same(dstate, lod::reorder_lod_tensor_by_rank(expected.initial_hidden, table).between(0, 3)));
+          const auto by_batch = lod::from_time_major(executor, dx, table);
+          if (!is_projected) {
+            CHECK(same(by_batch, expected.x));
+            CHECK(same(dweights.input, expected.weights.input));
+            CHECK(same(dweights.bias, expected.weights.bias));
+          } else {
+            const auto d = lod::linear_grad(executor, by_batch, x, weights.input);
+            CHECK(same(d.dx, expected.x));
+            CHECK(same(d.dweight, expected.weights.input));
+          }
+        }
+      }
+    }
+  });
+}
+
+TEST_CASE("lstm_cell: without rows, without states, and bad arguments, which change nothing") {
+  Engine engine(9);
+  const auto weights = random_lstm_weights<float>(engine, 3, 2, true, true);
+  const auto none = LoDTensor<float>({0, 2});
+  const auto y = lod::lstm_cell(LoDTensor<float>({0, 3}), none, none, weights);
+  CHECK(y.hidden.shape() == lod::Shape{0, 2});
+  const auto nothing = lod::lstm_cell_grad(none, none, LoDTensor<float>({0, 3}), none, none, weights, y.cell, y.gates);
+  CHECK(std::ranges::all_of(nothing.weights.recurrent.values(), [](float number) { return number == 0; }));
+  const auto x = real_numbers<float>(engine, {2, 3});
+  const auto zeros = LoDTensor<float>({2, 2});
+  const auto started = lod::lstm_cell(x, none, none, weights);
+  CHECK(same_bits(started.hidden, lod::lstm_cell(x, zeros, zeros, weights).hidden));
+  const auto d = lod::lstm_cell_grad(zeros, none, x, none, none, weights, started.cell, started.gates);
+  CHECK(d.hidden.shape() == lod::Shape{2, 2});
+  const auto inferred = lod::infer_lstm_cell(describe(x), describe(none), describe(none),
+                                             {describe(weights.input), describe(weights.recurrent)});
+  check_inferred(started.hidden, inferred.hidden);
+  check_inferred(started.gates, inferred.gates);
+  const auto wide = described(lod::DataType::FP32, {2, 8});
+  CHECK(lod::infer_lstm_cell(wide, {}, {}, {{}, describe(weights.recurrent)}).gates == wide);
+  CHECK_THROWS_AS(lod::infer_lstm_cell(wide, {}, {}, {{}, described(lod::DataType::FP32, {3, 12})}),
+                  lod::ShapeMismatch);
+
+  const lod::CpuExecutor executor(1);
+  LoDTensor<float> h({1, 1}), c, gates;
+  const auto run = [&](const auto& at, const auto& hidden, const auto& by) {
+    return [&] { lod::lstm_cell_into(executor, at, hidden, zeros, by, h, c, gates); };
+  };
+  check_throws<lod::ShapeMismatch>(run(x, LoDTensor<float>({3, 2}), weights), "lstm_cell: hidden: 3 rows, expected 2",
+                                   h);
+  check_throws<lod::ShapeMismatch>(run(LoDTensor<float>({2, 4}), zeros, weights),
+                                   "lstm_cell: weights.input of shape {3, 8}, expected {4, 8}", h);
+  const lod::LstmWeights<float> without_input{{}, weights.recurrent};
+  check_throws<lod::ShapeMismatch>(run(x, zeros, without_input),
+                                   "lstm_cell: weights.input of shape {0}, expected {3, 8}", h);
+  lod::LstmWeights<float> dweights;
+  LoDTensor<float> dx({1, 1}), dh, dc;
+  const auto grad = [&](const auto& new_cell, bool accumulate) {
+    return [&, accumulate] {
+      lod::lstm_cell_grad_into(executor, zeros, zeros, x, zeros, zeros, weights, new_cell, started.gates,
+                               {.accumulate = accumulate}, dx, dweights, dh, dc);
+    };
+  };
+  check_throws<lod::ShapeMismatch>(grad(none, false), "lstm_cell_grad: new_cell: 0 rows, expected 2", dx);
+  check_throws<lod::ShapeMismatch>(
+      grad(started.cell, true),
+      "lstm_cell_grad: dweights.input: shape {0}, expected {3, 8}, that of the weights, to add to", dx);
+}

@@ -170,7 +170,8 @@ TEST_CASE("blocks: what cannot run is refused before anything runs, with the blo
           "block 0, operator 3 'while': variable 'nowhere' has no value, expected one in the scope since the block has "
           "no such variable");
   CHECK_THROWS_WITH_AS(lod::operators().find("while")->prepare(lod::OperatorArguments(doubling().blocks[0].ops[3])),
-                       "operator 'while': it owns a block, expected to be one of a program that runs", InvalidProgram);
+                       "operator 'while': it needs the block that it is in, expected to be one of a program that runs",
+                       InvalidProgram);
 }
 
 TEST_CASE("select_input and select_output: choose a variable by a number") {

@@ -420,6 +420,9 @@ TEST_CASE("transpose2, slice, gather, expand") {
   CHECK_THROWS_AS(apply("gather", {{"X", {x}}, {"Index", {plain<std::int64_t>({1}, {2})}}}, {"Out"}), OutOfRange);
   CHECK(numbers<float>(apply("expand", {{"X", {plain<float>({2, 1}, {1, 2})}}}, {"Out"},
                              {attr("expand_times", std::vector<int>{1, 3})})[0]) == Floats{1, 1, 1, 2, 2, 2});
+  CHECK_THROWS_AS(apply("expand", {{"X", {plain<float>({2, 1}, {1, 2})}}}, {"Out"},
+                        {attr("expand_times", std::vector<std::int64_t>{INT64_MAX, 1})}),
+                  ShapeMismatch);
 }
 
 TEST_CASE("fill_constant and its kin, shape, assign_value, one_hot") {
@@ -584,7 +587,14 @@ TEST_CASE("auc, isfinite: what becomes of a training is measured") {
   };
   const auto first = measure(none, none, predicted);
   CHECK(numbers<double>(first[0])[0] == 0.75);
+  CHECK(first[1].shape() == Shape{1, 101});
   CHECK(numbers<double>(measure(first[1], first[2], predicted)[0])[0] == 0.75);
+  const auto kept = plain<std::int64_t>({1, 203}, Ids(203));
+  const auto slid =
+      apply("auc", {{"Predict", {predicted}}, {"Label", {labels}}, {"StatPos", {kept}}, {"StatNeg", {kept}}},
+            {"AUC", "StatPosOut", "StatNegOut"}, {attr("num_thresholds", 100), attr("slide_steps", 1)});
+  CHECK(slid[1].shape() == Shape{203});
+  CHECK(numbers<std::int64_t>(slid[2])[202] == 1);
   CHECK_THROWS_AS(measure(none, none, plain<float>({4, 1}, {0, 0, 0, 2})), OutOfRange);
   CHECK_THROWS_AS(measure(plain<std::int64_t>({3}, {0, 0, 0}), none, predicted), ShapeMismatch);
 

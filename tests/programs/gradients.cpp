@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // The gradients of operators on sequences, as these describe them: on double against differences, on float against
 // those; twice, since a second run must allocate nothing. paddle_test.py compares them with PaddlePaddle's.
+#include "programs/image_libraries.hpp"
 #include "programs/operator_gradients.hpp"
 #include "support/count_allocations.hpp"
 #include "support/random_batch.hpp"
@@ -164,43 +165,53 @@ TEST_CASE_FIXTURE(Gradients, "warpctc: gradients by sequences and by padded fram
 
 TEST_CASE_FIXTURE(Gradients, "conv2d, depthwise_conv2d: gradients by images and filters") {
   using Ints = std::vector<int>;
-  for (const bool channels_last : {false, true}) {
-    const auto layout = attr("data_format", std::string(channels_last ? "NHWC" : "NCHW"));
-    const auto images = [&](std::int64_t count, std::int64_t channels) {
-      return dense(channels_last ? Shape{count, 5, 4, channels} : Shape{count, channels, 5, 4});
-    };
-    check({"conv2d",
-           {{"Input", {images(2, 4)}}, {"Filter", {dense({6, 2, 3, 2})}}},
-           {"Output"},
-           {layout, attr("groups", 2), attr("strides", Ints{2, 1}), attr("paddings", Ints{1, 0, 0, 2}),
-            attr("dilations", Ints{1, 2})}});
-    check({"conv2d", {{"Input", {images(2, 3)}}, {"Filter", {dense({2, 3, 1, 1})}}}, {"Output"}, {layout}});
-    check({"conv2d", {{"Input", {images(0, 3)}}, {"Filter", {dense({2, 3, 3, 3})}}}, {"Output"}, {layout}});
-    check({"depthwise_conv2d",
-           {{"Input", {images(2, 3)}}, {"Filter", {dense({6, 1, 2, 3})}}},
-           {"Output"},
-           {layout, attr("groups", 3), attr("padding_algorithm", std::string("SAME"))}});
-  }
+  lod_test::by_each_library([&] {
+    for (const bool channels_last : {false, true}) {
+      const auto layout = attr("data_format", std::string(channels_last ? "NHWC" : "NCHW"));
+      const auto images = [&](std::int64_t count, std::int64_t channels) {
+        return dense(channels_last ? Shape{count, 5, 4, channels} : Shape{count, channels, 5, 4});
+      };
+      check({"conv2d",
+             {{"Input", {images(2, 4)}}, {"Filter", {dense({6, 2, 3, 2})}}},
+             {"Output"},
+             {layout, attr("groups", 2), attr("strides", Ints{2, 1}), attr("paddings", Ints{1, 0, 0, 2}),
+              attr("dilations", Ints{1, 2})}});
+      check({"conv2d", {{"Input", {images(2, 3)}}, {"Filter", {dense({2, 3, 1, 1})}}}, {"Output"}, {layout}});
+      check({"conv2d", {{"Input", {images(0, 3)}}, {"Filter", {dense({2, 3, 3, 3})}}}, {"Output"}, {layout}});
+      check({"depthwise_conv2d",
+             {{"Input", {images(2, 3)}}, {"Filter", {dense({6, 1, 2, 3})}}},
+             {"Output"},
+             {layout, attr("groups", 3), attr("padding_algorithm", std::string("SAME"))}});
+    }
+  });
 }
 
 TEST_CASE_FIXTURE(Gradients, "pool2d: gradients by images") {
   using Ints = std::vector<int>;
-  for (const char* pool : {"max", "avg"}) {
-    const auto which = attr("pooling_type", std::string(pool));
-    for (const bool flag : {false, true}) {
+  lod_test::by_each_library([&] {
+    for (const char* pool : {"max", "avg"}) {
+      const auto which = attr("pooling_type", std::string(pool));
+      for (const bool flag : {false, true}) {
+        check({"pool2d",
+               {{"X", {dense({2, 3, 5, 4})}}},
+               {"Out"},
+               {which, attr("exclusive", flag), attr("ceil_mode", flag), attr("ksize", Ints{3, 2}),
+                attr("strides", Ints{2, 1}), attr("paddings", Ints{1, 1})}});
+        check({"pool2d",
+               {{"X", {dense({2, 5, 4, 3})}}},
+               {"Out"},
+               {which, attr("data_format", std::string("NHWC")), attr("ksize", Ints{3, 3}),
+                attr("adaptive", flag && pool[0] == 'a'), attr("global_pooling", !flag)}});
+      }
+      const Ints huge = {1 << 30, 1 << 30},
+                 paddings = {huge[0] - 1, huge[0] - 1};  // of which few pixels are in the images
       check({"pool2d",
-             {{"X", {dense({2, 3, 5, 4})}}},
+             {{"X", {dense({1, 2, 2, 3})}}},
              {"Out"},
-             {which, attr("exclusive", flag), attr("ceil_mode", flag), attr("ksize", Ints{3, 2}),
-              attr("strides", Ints{2, 1}), attr("paddings", Ints{1, 1})}});
-      check({"pool2d",
-             {{"X", {dense({2, 5, 4, 3})}}},
-             {"Out"},
-             {which, attr("data_format", std::string("NHWC")), attr("ksize", Ints{3, 3}),
-              attr("adaptive", flag && pool[0] == 'a'), attr("global_pooling", !flag)}});
+             {which, attr("ksize", huge), attr("strides", huge), attr("paddings", paddings)}});
+      check({"pool2d", {{"X", {dense({0, 3, 5, 4})}}}, {"Out"}, {which, attr("ksize", Ints{2, 2})}});
     }
-    check({"pool2d", {{"X", {dense({0, 3, 5, 4})}}}, {"Out"}, {which, attr("ksize", Ints{2, 2})}});
-  }
+  });
 }
 
 TEST_CASE_FIXTURE(Gradients, "nce: gradients by rows, weights and bias") {
@@ -275,7 +286,7 @@ TEST_CASE_FIXTURE(Gradients, "gru, gru_unit: gradients by input, weights, bias a
   }
 }
 
-TEST_CASE_FIXTURE(Gradients, "lstm: gradients by input, weights, bias, peepholes and initial states") {
+TEST_CASE_FIXTURE(Gradients, "lstm, lstm_unit: gradients by input, weights, bias, peepholes and initial states") {
   for (const Lengths& lengths : batches) {
     const auto sequences = static_cast<std::int64_t>(lengths.back().size());
     for (const bool flag : {false, true}) {
@@ -288,6 +299,11 @@ TEST_CASE_FIXTURE(Gradients, "lstm: gradients by input, weights, bias, peepholes
       sample.inputs.push_back({"H0", {dense({sequences, 2})}});
       sample.inputs.push_back({"C0", {dense({sequences, 2})}});
       check(sample);
+      const auto x = rows(lengths, {8});
+      check({"lstm_unit",
+             {{"X", {x}}, {"C_prev", {dense({x.rows(), 2})}}},
+             {flag ? "C" : "H"},
+             {attr("forget_bias", flag ? 0.5F : 0.0F)}});
     }
   }
 }

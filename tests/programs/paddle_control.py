@@ -3,6 +3,7 @@
 
 paddle_control.py <run_files> [WORD...]: runs the models whose names contain one of the words, by default all. Each is
 built and run by PaddlePaddle, written, and run by this library.
+paddle_control.py --record <file>: writes what PaddlePaddle makes of some of them, for tests without it.
 """
 import os
 import subprocess
@@ -11,6 +12,7 @@ import tempfile
 
 import numpy as np
 import paddle
+import paddle_record
 from paddle.base.core import VarDesc
 
 from paddle_test import Ragged, compare, floats, read_tensor, write_tensor
@@ -360,6 +362,24 @@ def gradient_of_a_branch_left_out(m):
     branches_of_layers(m, False)
 
 
+RECORDED = ["loop_with_arrays", "branch_taken", "branch_left_out", "selection", "merged_branches",
+            "recurrent_network_with_an_empty_sequence", "recurrent_rows_reversed", "beam_search_with_ties",
+            "machine_translation", "gradient_of_a_loop"]
+
+
+def record(path):
+    recorded = []
+    with tempfile.TemporaryDirectory() as root:
+        for name in RECORDED:
+            one = Model()
+            models[name](one)
+            results = one.write(os.path.join(root, name))
+            tensors = [paddle_record.tensor("feed", key, value.array, value.lengths) for key, value in one.feed.items()]
+            tensors += [paddle_record.tensor("fetch", key, *result) for key, result in zip(one.fetch, results)]
+            recorded.append(paddle_record.case(name, one.main.desc, tensors))
+    paddle_record.write(path, "paddle_control.py", recorded)
+
+
 def main(program, words):
     chosen = [name for name in models if not words or any(word in name for word in words)]
     failures = 0
@@ -391,4 +411,4 @@ def main(program, words):
 
 if __name__ == "__main__":
     paddle.enable_static()
-    sys.exit(main(sys.argv[1], sys.argv[2:]))
+    sys.exit(record(sys.argv[2]) if sys.argv[1] == "--record" else main(sys.argv[1], sys.argv[2:]))

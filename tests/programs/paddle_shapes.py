@@ -161,7 +161,8 @@ def compare(name, program, text, failures):
                     cautious += 1
                     continue
                 failures.append(f"{name}, {op.type}: {var_name}: {found}, expected {expected}")
-    print(f"{name}: {same} variables as PaddlePaddle's, {cautious} with fewer dimensions known")
+    if cautious:
+        print(f"{name}: {same} variables as PaddlePaddle's, {cautious} with fewer dimensions known")
     return same
 
 
@@ -182,7 +183,8 @@ def main(program, folders):
             except FileNotFoundError:
                 errors += 1
                 print(f"{name}: {open(os.path.join(place, 'error')).read()}")
-    print("\n".join(failures))
+    for failure in failures:
+        print(failure)
     print(f"{len(all_programs)} programs, {errors} of them refused; {same} variables as PaddlePaddle's, "
           f"{len(failures)} others")
     return bool(failures or errors)

@@ -1,7 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
 """Compares the operators of programs with those of PaddlePaddle 2.6.2, which must be installed (with NumPy 1).
 
-paddle_test.py <run_files> [WORD...]: runs the cases whose names contain one of the words, by default all.
+paddle_test.py <run_files> [--dnnl] [WORD...]: runs the cases whose names contain one of the words, by default all; with
+oneDNN in the place of this library's own operators, where it has some.
+paddle_test.py --record <file>: writes what PaddlePaddle makes of some of them, for tests without it.
 Each case is a program of one operator, made, run and written by PaddlePaddle, and then run by this library; in a case of
 gradients the operators follow that PaddlePaddle takes for them.
 """
@@ -13,6 +15,7 @@ import tempfile
 
 import numpy as np
 import paddle
+import paddle_record
 
 paddle.enable_static()
 TYPES = {"bool": 0, "int16": 1, "int32": 2, "int64": 3, "float32": 5, "float64": 6, "uint8": 20, "int8": 21}
@@ -83,6 +86,11 @@ def read_tensor(path):
 
 
 cases = []
+# Where PaddlePaddle 2.6.2 is wrong, and how: a result that differs there is reported, and is no failure.
+DEFECTS = {
+    "sequence_conv short gradient": "its gradient by Filter is wrong where a sequence is not longer than contextStart",
+    "lstm narrow gradient": "its gradient on float32 is wrong where the size is a multiple of 8",
+}
 
 
 def case(name, type, inputs, outputs, attrs=None, tolerance=1e-5, hidden=(), levels=True, by=()):
@@ -98,7 +106,8 @@ def gradient(name, type, inputs, outputs, by, attrs=None, hidden=(), tolerance=1
 
 
 def floats(*shape):
-    return random.standard_normal(shape).astype("float32")
+    """Of few digits, since some are recorded."""
+    return random.standard_normal(shape).round(2).astype("float32")
 
 
 def loaded(value, place):
@@ -123,8 +132,8 @@ def append_gradients(block, op, ins, by):
     return [block.var(name) for name in wanted]
 
 
-def build(folder, type, inputs, outputs, attrs, hidden, by):
-    """Runs a case by PaddlePaddle and writes it. Returns the results, and the names of their variables."""
+def build_program(type, inputs, outputs, attrs, hidden, by):
+    """The program of a case, its feeds, and the variables of its results."""
     main = paddle.static.Program()
     feed = {}
     with paddle.static.program_guard(main, paddle.static.Program()):
@@ -154,27 +163,42 @@ def build(folder, type, inputs, outputs, attrs, hidden, by):
         values = {name: loaded(value, place) for name, value in feed.items()}
         if by:
             (result,) = exe.run(main, feed=values, fetch_list=fetches[:1], return_numpy=False)
-            weights = random.standard_normal(result.shape()).astype(np.array(result).dtype)
+            weights = random.standard_normal(result.shape()).round(2).astype(np.array(result).dtype)
             name, lengths = fetches[0].name + "@GRAD", result.recursive_sequence_lengths()
             paddle.static.data(name, list(weights.shape), str(weights.dtype), lod_level=len(lengths))
             feed[name] = Ragged(weights, *lengths)
             values[name] = loaded(feed[name], place)
             fetches = append_gradients(block, op, ins, by)
-        results = exe.run(main, feed=values, fetch_list=fetches, return_numpy=False)
-        block.create_var(name="feed", type=paddle.base.core.VarDesc.VarType.FEED_MINIBATCH, persistable=True)
-        block.create_var(name="fetch", type=paddle.base.core.VarDesc.VarType.FETCH_LIST, persistable=True)
-        for i, name in enumerate(feed):
-            block._prepend_op(type="feed", inputs={"X": ["feed"]}, outputs={"Out": [name]}, attrs={"col": i})
-        for i, var in enumerate(fetches):
-            block.append_op(type="fetch", inputs={"X": [var]}, outputs={"Out": ["fetch"]}, attrs={"col": i})
+    return main, feed, fetches
+
+
+def write_case(folder, main, feed):
+    """Writes a program and what it is fed with."""
     os.makedirs(os.path.join(folder, "feed"))
     os.makedirs(os.path.join(folder, "parameters"))
     with open(os.path.join(folder, "__model__"), "wb") as file:
         file.write(main.desc.serialize_to_string())
     for name, value in feed.items():
         write_tensor(os.path.join(folder, "feed", name), value.array, value.lengths)
+
+
+def build(folder, type, inputs, outputs, attrs, hidden, by):
+    """Runs a case by PaddlePaddle and writes it. Returns the results, the names of their variables, the program, and
+    what it is fed."""
+    main, feed, fetches = build_program(type, inputs, outputs, attrs, hidden, by)
+    place = paddle.CPUPlace()
+    values = {name: loaded(value, place) for name, value in feed.items()}
+    results = paddle.base.Executor(place).run(main, feed=values, fetch_list=fetches, return_numpy=False)
+    block = main.global_block()
+    block.create_var(name="feed", type=paddle.base.core.VarDesc.VarType.FEED_MINIBATCH, persistable=True)
+    block.create_var(name="fetch", type=paddle.base.core.VarDesc.VarType.FETCH_LIST, persistable=True)
+    for i, name in enumerate(feed):
+        block._prepend_op(type="feed", inputs={"X": ["feed"]}, outputs={"Out": [name]}, attrs={"col": i})
+    for i, var in enumerate(fetches):
+        block.append_op(type="fetch", inputs={"X": [var]}, outputs={"Out": ["fetch"]}, attrs={"col": i})
+    write_case(folder, main, feed)
     arrays = [(np.array(result), result.recursive_sequence_lengths()) for result in results]
-    return arrays, [var.name for var in fetches]
+    return arrays, [var.name for var in fetches], main, feed
 
 
 def compare(found, expected, tolerance, levels):
@@ -209,6 +233,8 @@ def compare_described(desc, found):
 
 
 def main(program, words):
+    options = [word for word in words if word.startswith("-")]
+    words = [word for word in words if word not in options]
     chosen = [one for one in cases if not words or any(word in one[0] for word in words)]
     failures = 0
     with tempfile.TemporaryDirectory() as root:
@@ -216,12 +242,12 @@ def main(program, words):
         for number, (name, type, inputs, outputs, attrs, _, hidden, _, by) in enumerate(chosen):
             folder = os.path.join(root, str(number))
             try:
-                expected[number], names[number] = build(folder, type, inputs, outputs, attrs, hidden, by)
+                expected[number], names[number], *_ = build(folder, type, inputs, outputs, attrs, hidden, by)
                 folders.append(folder)
             except Exception as error:  # noqa: BLE001
                 failures += 1
                 print(f"{name}: PaddlePaddle: {str(error).strip().splitlines()[-1]}")
-        subprocess.run([program, *folders], check=True)
+        subprocess.run([program, *options, *folders], check=True)
         for number, results in expected.items():
             name, tolerance, levels = chosen[number][0], chosen[number][5], chosen[number][7]
             folder = os.path.join(root, str(number))
@@ -235,11 +261,35 @@ def main(program, words):
                 found = read_tensor(os.path.join(folder, f"fetch{k}"))
                 difference = compare(found, result, tolerance, levels)
                 difference = difference or compare_described(described(folder, names[number][k]), found)
-                if difference:
+                if difference and name in DEFECTS:
+                    print(f"{name}: result {k}: {difference}; PaddlePaddle 2.6.2: {DEFECTS[name]}")
+                elif difference:
                     failures += 1
                     print(f"{name}: result {k}: {difference}")
     print(f"{len(chosen)} cases, {failures} failures")
     return failures > 0
+
+
+# Beside those whose names begin with sequence_.
+ON_SEQUENCES = {"chunk_eval", "crf_decoding", "ctc_align", "edit_distance", "gru", "gru_unit", "im2sequence",
+                "linear_chain_crf", "lod_reset", "lookup_table", "lookup_table_v2", "lstm", "row_conv", "warpctc"}
+
+
+def record(path):
+    """The first case of each operator on sequences, and the first of its gradient."""
+    chosen, recorded = {}, []
+    for one in cases:
+        if one[0] not in DEFECTS and (one[1].startswith("sequence_") or one[1] in ON_SEQUENCES):
+            chosen.setdefault((one[1], bool(one[8])), one)
+    with tempfile.TemporaryDirectory() as root:
+        for number, (name, type, inputs, outputs, attrs, _, hidden, levels, by) in enumerate(chosen.values()):
+            folder = os.path.join(root, str(number))
+            results, names, program, feed = build(folder, type, inputs, outputs, attrs, hidden, by)
+            tensors = [paddle_record.tensor("feed", name, value.array, value.lengths) for name, value in feed.items()]
+            tensors += [paddle_record.tensor("fetch", name, array, lengths if levels else None)
+                        for name, (array, lengths) in zip(names, results)]
+            recorded.append(paddle_record.case(name, program.desc, tensors))
+    paddle_record.write(path, "paddle_test.py", recorded)
 
 
 # ---- The cases ----
@@ -452,7 +502,8 @@ for ignored in -100, 2:
          {"Logits": floats(4, 5), "Label": labels}, ["Softmax", "Loss"], {"ignore_index": ignored})
 case("softmax_with_cross_entropy soft", "softmax_with_cross_entropy", {"Logits": floats(4, 5), "Label": soft},
      ["Softmax", "Loss"], {"soft_label": True})
-case("top_k", "top_k", {"X": rows}, ["Out", "Indices"], {"k": 2})
+distinct = Ragged((11 * np.arange(28, dtype="float32") % 28).reshape(7, 4), [2, 0, 4, 1])
+case("top_k", "top_k", {"X": distinct}, ["Out", "Indices"], {"k": 2})
 case("top_k_v2", "top_k_v2", {"X": floats(2, 3, 5)}, ["Out", "Indices"], {"k": 3})
 for axis in -1, 0, 1:
     for keep in False, True:
@@ -528,9 +579,8 @@ gradient("sequence_expand_as", "sequence_expand_as", {"X": floats(3, 2), "Y": fu
 gradient("sequence_concat", "sequence_concat",
          {"X": [Ragged(floats(5, 2), [2, 3]), Ragged(floats(3, 2), [0, 3]), Ragged(floats(2, 2), [1, 1])]}, ["Out"],
          ["X"])
-# PaddlePaddle 2.6.2's gradient by the filter is wrong if a sequence is not longer than contextStart.
-for start, x in (-1, batch), (0, batch), (1, Ragged(floats(7, 4), [3, 4])):
-    gradient(f"sequence_conv {start}", "sequence_conv", {"X": x, "Filter": floats(12, 5)}, ["Out"],
+for name, start, x in ((-1, -1, batch), (0, 0, batch), (1, 1, Ragged(floats(7, 4), [3, 4])), ("short", 1, batch)):
+    gradient(f"sequence_conv {name}", "sequence_conv", {"X": x, "Filter": floats(12, 5)}, ["Out"],
              ["X", "Filter"], {"contextLength": 3, "contextStart": start, "contextStride": 1})
 gradient("sequence_conv trained", "sequence_conv",
          {"X": batch, "Filter": floats(12, 5), "PaddingData": floats(2, 4)}, ["Out"], ["X", "Filter", "PaddingData"],
@@ -587,10 +637,12 @@ for flags in range(8):
               "Bias": floats(1, 35 if mode else 20), **states},
              ["Hidden"], ["Input", "Weight", "Bias", *states], {"is_reverse": reverse, "use_peepholes": mode},
              ["Cell", "BatchGate", "BatchCellPreAct"])
-# On float32 PaddlePaddle 2.6.2's gradient of lstm is wrong where the size is a multiple of 8.
-gradient("lstm wide", "lstm", {"Input": Ragged(random.standard_normal((7, 32)), [2, 4, 1]),
-                               "Weight": random.standard_normal((8, 32)), "Bias": random.standard_normal((1, 56))},
-         ["Hidden"], ["Input", "Weight", "Bias"], {}, ["Cell", "BatchGate", "BatchCellPreAct"], 1e-9)
+for name, dtype, tolerance in (("wide", "float64", 1e-9), ("narrow", "float32", 1e-4)):
+    gradient(f"lstm {name}", "lstm",
+             {"Input": Ragged(random.standard_normal((7, 32)).astype(dtype), [2, 4, 1]),
+              "Weight": random.standard_normal((8, 32)).astype(dtype),
+              "Bias": random.standard_normal((1, 56)).astype(dtype)},
+             ["Hidden"], ["Input", "Weight", "Bias"], {}, ["Cell", "BatchGate", "BatchCellPreAct"], tolerance)
 crf = {"Emission": Ragged(floats(7, 4), [2, 4, 1]), "Transition": floats(6, 4),
        "Label": Ragged(random.randint(0, 4, (7, 1)).astype("int64"), [2, 4, 1])}
 intermediate = ["Alpha", "EmissionExps", "TransitionExps"]
@@ -605,7 +657,8 @@ for mode in False, True:
 for steps in 0, 1, 2:
     stats = (1 + steps) * 101 + (steps > 0)
     case(f"auc {steps}", "auc",
-         {"Predict": random.uniform(size=(20, 2)).astype("float32"), "Label": random.randint(0, 2, (20, 1)).astype("int64"),
+         {"Predict": random.uniform(size=(20, 2)).astype("float32"),
+          "Label": random.randint(0, 2, (20, 1)).astype("int64"),
           "StatPos": np.zeros((1, stats), "int64"), "StatNeg": np.zeros((1, stats), "int64")},
          ["AUC", "StatPosOut", "StatNegOut"], {"num_thresholds": 100, "slide_steps": steps})
 case("isfinite_v2", "isfinite_v2", {"X": np.array([1, np.inf, np.nan], "float32")}, ["Out"])
@@ -650,7 +703,7 @@ for layout, shape in image_layouts:
                                         {"padding_algorithm": "SAME", "strides": [2, 2]},
                                         {"padding_algorithm": "VALID", "paddings": [1, 1]})):
             if attrs.get("adaptive") and pool == "max":
-                continue  # PaddlePaddle 2.6.2 takes it for a window of that size
+                continue  # PaddlePaddle 2.6.2 takes it for a window of that size; this library refuses it
             attrs = {"ksize": [3, 2], "strides": [1, 1], "paddings": [0, 0], "pooling_type": pool,
                      "data_format": layout, **attrs}
             case(f"pool2d {layout} {pool} {number}", "pool2d", {"X": floats(*shape)}, ["Out"], attrs)
@@ -665,4 +718,4 @@ for sampled in {"custom_neg_classes": [0, 5, 3]}, {"custom_neg_classes": [2, 2, 
              ["SampleLogits", "SampleLabels"])
 
 if __name__ == "__main__":
-    sys.exit(main(sys.argv[1], sys.argv[2:]))
+    sys.exit(record(sys.argv[2]) if sys.argv[1] == "--record" else main(sys.argv[1], sys.argv[2:]))

@@ -4,6 +4,7 @@
 paddle_training_test.py <train_files> [WORD...]: trains the models whose names contain one of the words, by default all,
 for ten steps each: by PaddlePaddle, by this library with PaddlePaddle's program, by this library with the program that
 its own append_backward and minimize made, and by PaddlePaddle with that program. All four must have the same losses.
+paddle_training_test.py --record <file>: writes some models and PaddlePaddle's losses, for tests without it.
 """
 import os
 import subprocess
@@ -12,6 +13,7 @@ import tempfile
 
 import numpy as np
 import paddle
+import paddle_record
 from paddle_test import Ragged, read_tensor, write_tensor
 
 STEPS = 10
@@ -20,7 +22,8 @@ static, optimizer = paddle.static, paddle.optimizer
 
 
 def floats(*shape):
-    return random.standard_normal(shape).astype("float32")
+    """Of few digits, since some are recorded."""
+    return random.standard_normal(shape).round(2).astype("float32")
 
 
 def data(name, value):
@@ -274,6 +277,50 @@ def program_of(path):
         return static.Program.parse_from_string(file.read())
 
 
+def built(exe, model, make):
+    """The loss, the program without and with its training, what starts it, what it is fed, and the first parameters."""
+    main_program, startup, feed, values, scope = static.Program(), static.Program(), {}, {}, static.Scope()
+    with paddle.utils.unique_name.guard(), static.program_guard(main_program, startup):
+        loss = model(feed)
+        forward = main_program.clone()
+        make().minimize(loss)
+    with static.scope_guard(scope):
+        exe.run(startup)
+        for var in forward.list_vars():
+            if var.persistable:
+                values[var.name] = np.array(scope.find_var(var.name).get_tensor())
+    return loss, forward, main_program, startup, feed, values
+
+
+def loaded(feed):
+    tensors = {}
+    for key, value in feed.items():
+        tensors[key] = paddle.base.core.LoDTensor()
+        tensors[key].set(value.array, paddle.CPUPlace())
+        if value.lengths:
+            tensors[key].set_recursive_sequence_lengths(value.lengths)
+    return tensors
+
+
+RECORDED = sentiment_convolution, stacked_lstm, recommender, click_through, attention
+
+
+def record(path):
+    exe, recorded = paddle.base.Executor(paddle.CPUPlace()), []
+    for model, make, how in runs:
+        if model not in RECORDED:
+            continue
+        loss, forward, program, startup, feed, values = built(exe, model, make)
+        # Parameters that PaddlePaddle draws are of many digits: those that are written are those that it begins with.
+        values = {key: value.round(3) for key, value in values.items()}
+        losses = train(exe, program, startup, loaded(feed), loss.name, values)
+        tensors = [paddle_record.tensor("parameter", *item) for item in values.items()]
+        tensors += [paddle_record.tensor("feed", key, value.array, value.lengths) for key, value in feed.items()]
+        tensors.append(f"train {loss.name} {how} {' '.join(f'{one:.6g}' for one in losses)}")
+        recorded.append(paddle_record.case(model.__name__, forward.desc, tensors))
+    paddle_record.write(path, "paddle_training_test.py", recorded)
+
+
 def main(trainer, words):
     exe, failures, count = paddle.base.Executor(paddle.CPUPlace()), 0, 0
     with tempfile.TemporaryDirectory() as root:
@@ -282,24 +329,8 @@ def main(trainer, words):
             name = f"{model.__name__} {how}"
             if words and not any(word in name for word in words):
                 continue
-            forward, main_program, startup, feed = None, static.Program(), static.Program(), {}
-            with paddle.utils.unique_name.guard(), static.program_guard(main_program, startup):
-                loss = model(feed)
-                forward = main_program.clone()
-                make().minimize(loss)
-            values = {}
-            scope = static.Scope()
-            with static.scope_guard(scope):
-                exe.run(startup)
-                for var in forward.list_vars():
-                    if var.persistable:
-                        values[var.name] = np.array(scope.find_var(var.name).get_tensor())
-            tensors = {}
-            for key, value in feed.items():
-                tensors[key] = paddle.base.core.LoDTensor()
-                tensors[key].set(value.array, paddle.CPUPlace())
-                if value.lengths:
-                    tensors[key].set_recursive_sequence_lengths(value.lengths)
+            loss, forward, main_program, startup, feed, values = built(exe, model, make)
+            tensors = loaded(feed)
             folder = os.path.join(root, str(count))
             count += 1
             for part in "feed", "parameters":
@@ -339,4 +370,4 @@ def main(trainer, words):
 
 
 if __name__ == "__main__":
-    sys.exit(main(sys.argv[1], sys.argv[2:]))
+    sys.exit(record(sys.argv[2]) if sys.argv[1] == "--record" else main(sys.argv[1], sys.argv[2:]))

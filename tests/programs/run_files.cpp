@@ -1,9 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
 // Runs programs for paddle_test.py: for each folder that it is given, the program `__model__` on the tensors in feed/
 // and the parameters in parameters/; writes what is fetched to fetch0, fetch1, ..., or the text of an error to `error`,
-// and before that to `inferred` the program as infer_shapes describes it, from its parameters and feeds alone.
+// and before that to `inferred` the program as infer_shapes describes it, from its parameters and feeds alone. After
+// the word --dnnl, oneDNN runs what it can.
 #include <lod/io/paddle.hpp>
 #include <lod/run.hpp>
+#ifdef LOD_TEST_DNNL
+#  include <lod/dnnl.hpp>
+#endif
 
 #include <algorithm>
 #include <cstddef>
@@ -34,6 +38,13 @@ lod::ProgramDesc inferred(lod::ProgramDesc program) {
 }  // namespace
 
 int main(int count, char** folders) {
+#ifdef LOD_TEST_DNNL
+  if (count > 1 && std::string(folders[1]) == "--dnnl") {
+    lod::use_dnnl();
+    --count;
+    ++folders;
+  }
+#endif
   for (int i = 1; i < count; ++i) {
     const std::filesystem::path folder = folders[i];
     try {

@@ -211,11 +211,11 @@ TEST_CASE("im2sequence, edit_distance") {
   const auto found = ragged<std::int64_t>({2, 1, 0}, {1}, {1, 2, 3}),
              expected = ragged<std::int64_t>({2, 2, 0}, {1}, {1, 3, 4, 5});
   const auto distance = apply("edit_distance", {{"Hyps", {found}}, {"Refs", {expected}}}, {"Out", "SequenceNum"});
-  CHECK(numbers<float>(distance[0]) == Floats{0.5f, 1, 0});
+  CHECK(numbers<float>(distance[0]) == Floats{1, 2, 0});
   CHECK(distance[0].shape() == Shape{3, 1});
   CHECK(numbers<std::int64_t>(distance[1]) == Ids{3});
   CHECK(numbers<float>(apply("edit_distance", {{"Hyps", {found}}, {"Refs", {expected}}}, {"Out", "-SequenceNum"},
-                             {attr("normalized", false)})[0]) == Floats{1, 2, 0});
+                             {attr("normalized", true)})[0]) == Floats{0.5f, 1, 0});
 }
 
 TEST_CASE("lookup_table: the last dimension of the ids is gone, unless in its second version") {
@@ -318,6 +318,23 @@ TEST_CASE("gru_unit: one step of gru") {
                   InvalidProgram);
   CHECK_THROWS_AS(apply("gru_unit", {{"Input", {input}}, {"HiddenPrev", {weight}}, {"Weight", {weight}}}, {"Hidden"}),
                   ShapeMismatch);
+}
+
+TEST_CASE("lstm_unit: one step of lstm from sums of products, gates in the order input, forget, output, candidate") {
+  const auto x = plain<float>({2, 4}, {0.5F, -0.25F, 1, 0.75F, 0, 0, 0, 0});
+  const auto cell = plain<float>({2, 1}, {2, 3});
+  const auto y = apply("lstm_unit", {{"X", {x}}, {"C_prev", {cell}}}, {"C", "H"}, {attr("forget_bias", 1.0F)});
+  const auto sigmoid = [](double v) { return 1 / (1 + std::exp(-v)); };
+  const double c = sigmoid(0.75) * 2 + sigmoid(0.5) * std::tanh(0.75), next = sigmoid(1) * 3;
+  const auto cells = numbers<float>(y[0]), hidden = numbers<float>(y[1]);
+  CHECK(cells[0] == doctest::Approx(c));
+  CHECK(hidden[0] == doctest::Approx(sigmoid(1) * std::tanh(c)));
+  CHECK(cells[1] == doctest::Approx(next));
+  CHECK(hidden[1] == doctest::Approx(0.5 * std::tanh(next)));
+  const auto none =
+      apply("lstm_unit", {{"X", {plain<float>({0, 4}, {})}}, {"C_prev", {plain<float>({0, 1}, {})}}}, {"C", "H"});
+  CHECK(none[0].rows() == 0);
+  CHECK_THROWS_AS(apply("lstm_unit", {{"X", {x}}, {"C_prev", {x}}}, {"C", "H"}), lod::ShapeMismatch);
 }
 
 TEST_CASE("lstm: candidate, input, forget and output gates, with peepholes by default") {

@@ -112,8 +112,9 @@ class Replacer {
 /// How much an operation promises where memory runs out, as its comment says.
 template <class Op>
 constexpr Failure failure_of() {
-  if (is_one_of<Op, op::sequence_conv_grad, op::row_conv_grad, op::lstm_grad, op::gru_grad, op::linear_chain_crf_grad,
-                op::linear, op::linear_grad>) {
+  if (is_one_of<Op, op::sequence_conv_grad, op::row_conv_grad, op::lstm_grad, op::lstm_cell, op::lstm_cell_grad,
+                op::gru_grad, op::gru_cell, op::gru_cell_grad, op::linear_chain_crf_grad, op::linear,
+                op::linear_grad>) {
     return Failure::CONTENTS_LOST;
   }
   if (is_one_of<Op, op::lod_tensor_to_array, op::array_to_lod_tensor_grad>) return Failure::BY_ELEMENTS;

@@ -26,6 +26,7 @@
 #include <lod/core/shape.hpp>
 #include <lod/core/target.hpp>
 #include <lod/io/atomic_file.hpp>
+#include <lod/io/folder.hpp>
 #include <lod/io/input.hpp>
 #include <lod/io/paddle_stream.hpp>
 #include <lod/io/proto/program.hpp>
@@ -54,6 +55,11 @@ struct Model {
   ProgramDesc program = {};
   Parameters parameters = {};
 };
+
+/// From the library lodtensor::cpu.
+namespace compiled {
+Model load_model(const std::string& program_path, const std::string& parameters_path);
+}
 
 }  // namespace lod::inline LOD_INTERFACE::paddle
 
@@ -120,18 +126,11 @@ inline std::vector<Parameter> parameters_of(std::span<const std::string> names) 
   return parameters;
 }
 
-/// Whether a name is that of a file in a folder or its folders, without detours such as "./x" and "a//x".
-inline bool is_within_folder(const std::string& name) {
-  const std::string steps = "/" + name + "/";
-  const auto has = [&steps](const char* step) { return steps.find(step) != std::string::npos; };
-  return name.find('\0') == std::string::npos && !has("//") && !has("/./") && !has("/../");
-}
-
 /// The file of a variable in a folder. Names, and their programs, may come from anywhere: throws InvalidProgram for one
 /// that leads out of the folder, to something that cannot be a file, or by a detour to the file of another name, such
 /// as "./x" and "a//x".
 inline std::string file_of(const std::string& folder, const std::string& name) {
-  if (!is_within_folder(name)) {
+  if (!lod::detail::is_within_folder(name)) {
     throw InvalidProgram(text({"variable '", name, "': expected a name that a file in a folder can have"}));
   }
   return folder + "/" + name;
@@ -172,6 +171,15 @@ inline Parameters load_parameters(const std::string& path, const std::vector<Par
                    read_file(file_of(path, parameter.name), [&](Input& in) { return read_parameter(in, parameter); }));
   }
   return values;
+}
+
+inline ProgramDesc load_program(const std::string& path) {
+  return read_file(path, [](Input& in) { return decode<ProgramDesc>(in.take(in.left())); });
+}
+inline Model load_model(const std::string& program_path, const std::string& parameters_path) {
+  Model model{.program = load_program(program_path)};
+  model.parameters = load_parameters(parameters_path, parameters_of(model.program));
+  return model;
 }
 
 /// The bytes of each parameter. Throws std::invalid_argument if one has no value or a value belongs to no parameter,
@@ -258,7 +266,7 @@ LOD_TAGGED void save_selected_rows(const std::string& path, const X& x) {
 
 /// The program in a file. It is not validated; `lod::validate` does that.
 LOD_TAGGED inline ProgramDesc load_program(const std::string& path) {
-  return detail::read_file(path, [](auto& in) { return decode<ProgramDesc>(in.take(in.left())); });
+  return detail::load_program(path);
 }
 /// Writes a program to a file. Throws as `encode` does. A program that was read, and not changed, gives the bytes that
 /// it was read from.
@@ -334,9 +342,11 @@ LOD_TAGGED inline void save_parameters(const std::string& path, const Parameters
 /// The model in two files: the second may also be a folder with a file for each parameter. Throws as `load_program` and
 /// `load_parameters` do.
 LOD_TAGGED inline Model load_model(const std::string& program_path, const std::string& parameters_path) {
-  Model model{.program = load_program(program_path)};
-  model.parameters = load_parameters(parameters_path, model.program);
-  return model;
+#ifdef LOD_PROTO_LIBRARY
+  return compiled::load_model(program_path, parameters_path);
+#else
+  return detail::load_model(program_path, parameters_path);
+#endif
 }
 /// The model in a folder: `__model__`, with `__params__` if there is one, otherwise with a file for each parameter. If
 /// `path` is not a folder, the model in `<path>.pdmodel` and `<path>.pdiparams`.

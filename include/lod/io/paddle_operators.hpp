@@ -16,6 +16,7 @@
 #include <lod/core/selected_rows.hpp>
 #include <lod/core/target.hpp>
 #include <lod/io/atomic_file.hpp>
+#include <lod/io/folder_operators.hpp>
 #include <lod/io/input.hpp>
 #include <lod/io/paddle.hpp>
 #include <lod/io/paddle_stream.hpp>
@@ -27,25 +28,17 @@
 #include <cstddef>
 #include <cstdint>
 #include <filesystem>
-#include <stdexcept>
 #include <string>
 #include <utility>
 #include <vector>
 
 namespace lod::inline LOD_INTERFACE::paddle::detail::inline LOD_TARGET {
 
-/// The file of an operator, file_path in a folder.
-inline std::string file_of(const OperatorArguments& op, const std::string& folder) {
-  const auto path = op.desc().attr<std::string>("file_path");
-  if (!is_within_folder(path)) op.refuse_attr("file_path", "a path within the folder that programs may use");
-  return folder + "/" + path;
-}
-
 /// The file that an operator writes: file_path; overwrite = true.
 class FileToWrite {
  public:
   FileToWrite(const OperatorArguments& op, const std::string& folder)
-      : path_(file_of(op, folder)), may_replace_(op.attr("overwrite", true)) {
+      : path_(lod::detail::file_of(op, folder)), may_replace_(op.attr("overwrite", true)) {
     op.expect_attr("save_as_fp16", false);
   }
 
@@ -83,7 +76,7 @@ RunOperator<E> load(const OperatorArguments& op, const std::string& folder) {
   if (op.attr("seek", std::int64_t{-1}) != -1) op.refuse_attr("seek", "-1");
   if (!op.attr("shape", std::vector<std::int64_t>()).empty()) op.refuse_attr("shape", "none");
   const Slot out = op.output("Out");
-  return [out, path = file_of(op, folder)](OperatorCall<E>& call) {
+  return [out, path = lod::detail::file_of(op, folder)](OperatorCall<E>& call) {
     Variable& to = call.variable(out);
     if (to.holds<AnySelectedRows>()) {
       to.get<AnySelectedRows>() = load_selected_rows(path);
@@ -109,7 +102,7 @@ RunOperator<E> load_combine(const OperatorArguments& op, const std::string& fold
   op.expect_attr("load_as_fp16", false);
   op.expect_attr("model_from_memory", false);
   const Slot out = op.outputs("Out");
-  return [out, path = file_of(op, folder)](OperatorCall<E>& call) {
+  return [out, path = lod::detail::file_of(op, folder)](OperatorCall<E>& call) {
     // All are read before the first is changed.
     auto tensors = read_file(path, [&](Input& in) {
       std::vector<AnyLoDTensor> all;
@@ -140,21 +133,10 @@ namespace lod::inline LOD_INTERFACE::paddle::inline LOD_TARGET {
 /// Throws std::invalid_argument if there is an operator of one of these types already, as after an earlier call.
 template <Executor E = CpuExecutor>
 void add_file_operators(const std::string& folder) {
-  using Prepare = RunOperator<E>(const OperatorArguments&, const std::string&);
-  const std::pair<const char*, Prepare*> added[] = {{"save", detail::save<E>},
-                                                    {"load", detail::load<E>},
-                                                    {"save_combine", detail::save_combine<E>},
-                                                    {"load_combine", detail::load_combine<E>}};
-  for (const auto& [type, prepare] : added) {
-    if (operators<E>().find(type)) {
-      throw std::invalid_argument(lod::detail::text({"operator '", type, "': there is one already"}));
-    }
-  }
-  for (const auto& one : added) {
-    operators<E>().add(one.first, {.prepare = [prepare = one.second, folder](const OperatorArguments& op) {
-                         return prepare(op, folder);
-                       }});
-  }
+  lod::detail::add_folder_operators<E>(folder, {{"save", detail::save<E>},
+                                                {"load", detail::load<E>},
+                                                {"save_combine", detail::save_combine<E>},
+                                                {"load_combine", detail::load_combine<E>}});
 }
 
 }  // namespace lod::inline LOD_INTERFACE::paddle::inline LOD_TARGET

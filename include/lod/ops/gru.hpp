@@ -21,13 +21,13 @@
 
 #include <lod/core/rank_table.hpp>
 #include <lod/ops/declaration.hpp>
-#include <lod/ops/gru_steps.hpp>
+#include <lod/ops/gru_cell.hpp>
 #include <lod/ops/infer.hpp>
 #include <lod/ops/matrix_product.hpp>
 #include <lod/ops/recurrent.hpp>
+#include <lod/ops/recurrent_cell.hpp>
 
 #include <cstdint>
-#include <type_traits>
 
 namespace lod::inline LOD_INTERFACE::op {
 struct gru : elements::Floating {};
@@ -35,15 +35,6 @@ struct gru_grad : elements::Floating {};
 }  // namespace lod::inline LOD_INTERFACE::op
 
 namespace lod::inline LOD_INTERFACE {
-
-/// The parameters for rows of d numbers and n hidden units; also their gradients.
-template <class T, class Device = Cpu>
-struct GruWeights {
-  LoDTensor<T, Device> input = {};           ///< {d, 3 n}: Wr Wz Wn
-  LoDTensor<T, Device> recurrent = {};       ///< {n, 3 n}: Ur Uz Un
-  LoDTensor<T, Device> bias = {};            ///< 3 n numbers: br bz bn; optional
-  LoDTensor<T, Device> recurrent_bias = {};  ///< n numbers: b'; optional
-};
 
 /// The options of `gru`.
 template <class T, class Device = Cpu>
@@ -94,14 +85,6 @@ struct GruGrad {
   LoDTensor<T, Device> initial_hidden;  ///< one row for each sequence, even if none were given
 };
 
-/// The weights of `gru`, described. An omitted bias has no dimension, or no row.
-struct GruWeightsDesc {
-  LoDTensorDesc input;
-  LoDTensorDesc recurrent;
-  LoDTensorDesc bias = {};
-  LoDTensorDesc recurrent_bias = {};
-};
-
 /// The options of `infer_gru`: an initial state described; an omitted one has no dimension, or no row.
 struct GruDescOptions {
   LoDTensorDesc initial_hidden = {};
@@ -127,45 +110,13 @@ namespace lod::inline LOD_INTERFACE::inline LOD_TARGET {
 
 namespace operation {
 
-template <class X, class T, class Device>
-void check_gru_weights(const X& x, const GruWeights<T, Device>& weights, const char* what) {
-  const std::int64_t size = weights.recurrent.rows();
-  check_weights(weights.recurrent, size, 3 * size, what, "weights.recurrent");
-  check_weights(weights.input, x.row_size(), 3 * size, what, "weights.input");
-  check_bias(weights.bias, 3 * size, what, "weights.bias");
-  check_bias(weights.recurrent_bias, size, what, "weights.recurrent_bias");
-}
-
-/// Calls f(std::bool_constant<origin_mode>()).
-template <class F>
-void with_mode(bool origin_mode, const F& f) {
-  if (origin_mode) {
-    f(std::true_type());
-  } else {
-    f(std::false_type());
-  }
-}
-
-template <class T, class Device>
-struct Unfilled<GruWeights<T, Device>> {
-  template <class Resource>
-  static GruWeights<T, Device> from(Resource* resource) {
-    using One = LoDTensor<T, Device>;
-    return {One(resource), One(resource), One(resource), One(resource)};
-  }
-};
-
 template <>
 struct Declared<op::gru>
     : Takes<Tensor, Of<GruWeights>>, WithTyped<GruOptions>, GivesAll<Gru, Tensor, Tensor, Of<GruTrace>> {
   static constexpr const char* name = "gru";
   using Gradient = op::gru_grad;
   template <class T>
-  using Kernels = kernel::Instances<kernel::Instance<kernel::StepStates, kernel::GruStep<T, true>>,
-                                    kernel::Instance<kernel::StepStates, kernel::GruStep<T, false>>,
-                                    kernel::Instance<kernel::StepStates, kernel::GruResetStep<T>>,
-                                    kernel::Instance<kernel::StepStates, kernel::GruCandidateStep<T>>,
-                                    kernel::Instance<kernel::MatrixProduct, T>>;
+  using Kernels = kernel::Instances<kernel::Instance<kernel::MatrixProduct, T>>;
   template <Executor E, class T>
   static void run(const E& executor, const Input<E, T>& x, const GruWeights<T, typename E::device>& weights,
                   const GruOptions<T, typename E::device>& options, const To<E, T>& hidden, const To<E, T>& last_hidden,
@@ -208,36 +159,12 @@ struct Declared<op::gru>
     const kernel::Scratch<E, T> products(executor, options.reset_after ? order.widest() * 3 * size : 0);
 
     order.project(x.data(), inputs, weights.input.data(), given(weights.bias), 3 * size, gates.data());
-    const T* const recurrent = weights.recurrent.data();
-    const T* const bias = given(weights.recurrent_bias);
+    const GruUnits<T> units = gru_units(weights, options.origin_mode);
     for (std::int64_t t = 0; t < order.steps(); ++t) {
-      const std::int64_t active = order.active(t), start = order.start(t);
-      const T* const before = t > 0 ? states.data() + order.start(t - 1) * size : initial;
-      T* const step = gates.data() + start * 3 * size;
-      T* const of_memory = memory.data() + start * size;
-      T* const after = states.data() + start * size;
-      // y += x U, for some of the columns of U.
-      const auto multiply = [&](const T* from, std::int64_t column, std::int64_t columns, double beta, T* to) {
-        if (!before) return;
-        matrix_product(executor, false, false, active, columns, size, 1, from, size, recurrent + column, 3 * size, beta,
-                       to, 3 * size);
-      };
-      if (options.reset_after) {
-        multiply(before, 0, 3 * size, 0, products.data());
-        with_mode(options.origin_mode, [&]<bool mode>(std::bool_constant<mode>) {
-          launch(
-              kernel::StepStates(), executor, active,
-              kernel::GruStep<T, mode>{size, before ? products.data() : nullptr, bias, before, step, of_memory, after});
-        });
-      } else {
-        const kernel::GruOrder gate_order{0, size};
-        multiply(before, 0, 2 * size, 1, step);
-        launch(kernel::StepStates(), executor, active,
-               kernel::GruResetStep<T>{size, gate_order, nullptr, before, step, of_memory});
-        multiply(of_memory, 2 * size, size, 1, step + 2 * size);
-        launch(kernel::StepStates(), executor, active,
-               kernel::GruCandidateStep<T>{size, gate_order, bias, before, step, after, options.origin_mode});
-      }
+      const std::int64_t start = order.start(t);
+      gru_step(executor, units, options.reset_after, order.active(t),
+               t > 0 ? states.data() + order.start(t - 1) * size : initial, products.data(),
+               gates.data() + start * 3 * size, memory.data() + start * size, states.data() + start * size);
     }
     order.last_states(states.data(), initial, size, out_last.data());
     order.from_steps(states.data(), size, out.data());
@@ -255,11 +182,7 @@ struct Declared<op::gru_grad> : Takes<Tensor, Tensor, Of<GruWeights>, Of<GruTrac
                                 GivesAll<GruGrad, Tensor, Of<GruWeights>, Tensor> {
   static constexpr const char* name = "gru_grad";
   template <class T>
-  using Kernels = kernel::Instances<kernel::Instance<kernel::StepStates, kernel::GruStepGrad<T, true>>,
-                                    kernel::Instance<kernel::StepStates, kernel::GruStepGrad<T, false>>,
-                                    kernel::Instance<kernel::StepStates, kernel::GruCandidateStepGrad<T>>,
-                                    kernel::Instance<kernel::StepStates, kernel::GruResetStepGrad<T>>,
-                                    kernel::Instance<kernel::TransposeMatrix, T>>;
+  using Kernels = kernel::Instances<kernel::Instance<kernel::TransposeMatrix, T>>;
   template <Executor E, class T>
   static void run(const E& executor, const Input<E, T>& dhidden, const Input<E, T>& x,
                   const GruWeights<T, typename E::device>& weights, const GruTrace<T, typename E::device>& trace,
@@ -305,45 +228,21 @@ struct Declared<op::gru_grad> : Takes<Tensor, Tensor, Of<GruWeights>, Of<GruTrac
     const kernel::Scratch<E, T> dgates(executor, rows * 3 * size);
     // Without `reset_after`, x and h' contribute to the gates in one way, and have one gradient.
     const kernel::Scratch<E, T> of_products(executor, trace.reset_after ? rows * 3 * size : 0);
-    const kernel::Scratch<E, T> dreset(executor, trace.reset_after ? 0 : order.widest() * size);
     const kernel::Scratch<E, T>& dproducts = trace.reset_after ? of_products : dgates;
     const kernel::Scratch<E, T> dsteps(executor, rows * size);
     // By rank: for sequences that the steps so far have not reached, with respect to their last states; for the others,
     // with respect to the states before the step.
     const kernel::Scratch<E, T> dstate(executor, sequences * size);
-    // Transposed once, so that a product with few rows, of which there is one per step, can read it in place.
-    const kernel::Scratch<E, T> recurrent(executor, 3 * size * size);
-    launch(kernel::TransposeMatrix(), executor, weights.recurrent.data(), size, 3 * size, recurrent.data());
+    const GruUnits<T> units = gru_units(weights, trace.origin_mode);
+    const GruStepsBack<E, T> back(executor, units, trace.reset_after ? 0 : order.widest());
     if (given(dhidden)) order.to_steps(dhidden.data(), size, dsteps.data());
     order.to_ranks(given(options.dlast_hidden), size, dstate.data());
     for (std::int64_t t = order.steps(); t-- > 0;) {
-      const std::int64_t active = order.active(t), start = order.start(t);
-      const T* const gates = trace.gates.data() + start * 3 * size;
-      const T* const before = t > 0 ? trace.hidden.data() + order.start(t - 1) * size : initial;
-      const T* const dstep = given(dhidden) ? dsteps.data() + start * size : nullptr;
-      T* const dgate = dgates.data() + start * 3 * size;
-      T* const step = dproducts.data() + start * 3 * size;
-      // y = beta y + the gradient with respect to the rows of U from `first` on.
-      const auto multiply = [&](std::int64_t first, std::int64_t count, double beta, T* to) {
-        matrix_product<E, T>(executor, false, false, active, size, count, 1, step + first, 3 * size,
-                             recurrent.data() + first * size, size, beta, to, size);
-      };
-      if (trace.reset_after) {
-        with_mode(trace.origin_mode, [&]<bool mode>(std::bool_constant<mode>) {
-          launch(kernel::StepStates(), executor, active,
-                 kernel::GruStepGrad<T, mode>{size, gates, trace.memory.data() + start * size, before, dstep,
-                                              dstate.data(), dgate, step});
-        });
-        multiply(0, 3 * size, 1, dstate.data());
-      } else {
-        launch(kernel::StepStates(), executor, active,
-               kernel::GruCandidateStepGrad<T>{
-                   size, {0, size}, gates, before, dstep, dstate.data(), dgate, trace.origin_mode});
-        multiply(2 * size, size, 0, dreset.data());
-        launch(kernel::StepStates(), executor, active,
-               kernel::GruResetStepGrad<T>{size, {0, size}, gates, before, dreset.data(), dstate.data(), dgate});
-        multiply(0, 2 * size, 1, dstate.data());
-      }
+      const std::int64_t start = order.start(t);
+      back.step(trace.reset_after, order.active(t), t > 0 ? trace.hidden.data() + order.start(t - 1) * size : initial,
+                trace.gates.data() + start * 3 * size, trace.memory.data() + start * size,
+                given(dhidden) ? dsteps.data() + start * size : nullptr, dstate.data(),
+                dgates.data() + start * 3 * size, dproducts.data() + start * 3 * size);
     }
     order.project_grad(x.data(), inputs, weights.input.data(), static_cast<const T*>(dgates.data()), 3 * size,
                        out.data(), out_input.data(), given(weights.bias) ? out_bias.data() : nullptr);
@@ -352,14 +251,10 @@ struct Declared<op::gru_grad> : Takes<Tensor, Tensor, Of<GruWeights>, Of<GruTrac
       order.recur_grad(trace.hidden.data(), initial, size, 3 * size, dgiven, 3 * size, out_recurrent.data(), 3 * size);
     } else {
       order.recur_grad(trace.hidden.data(), initial, size, 2 * size, dgiven, 3 * size, out_recurrent.data(), 3 * size);
-      const T* const dcandidates = rows > 0 ? dgiven + 2 * size : dgiven;
-      matrix_product<E, T>(executor, true, false, size, size, rows, 1, trace.memory.data(), size, dcandidates, 3 * size,
-                           0, out_recurrent.data() + 2 * size, 3 * size);
+      candidate_grad<E, T>(executor, units, rows, trace.memory.data(), dgiven, false, out_recurrent.data() + 2 * size);
     }
     if (given(weights.recurrent_bias)) {
-      const kernel::Scratch<E, T> sums(executor, 3 * size);
-      sum_columns(executor, dgiven, rows, 3 * size, sums.data());
-      repeat_row(executor, std::as_const(sums).data() + 2 * size, size, 1, dbias.data());
+      sum_some_columns<E, T>(executor, dgiven, rows, 3 * size, 2 * size, size, false, dbias.data());
     }
     order.from_ranks(dstate.data(), size, out_hidden.data());
   }

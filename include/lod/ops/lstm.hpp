@@ -23,7 +23,7 @@
 #include <lod/core/rank_table.hpp>
 #include <lod/ops/declaration.hpp>
 #include <lod/ops/infer.hpp>
-#include <lod/ops/lstm_steps.hpp>
+#include <lod/ops/lstm_cell.hpp>
 #include <lod/ops/matrix_product.hpp>
 #include <lod/ops/recurrent.hpp>
 
@@ -35,15 +35,6 @@ struct lstm_grad : elements::Floating {};
 }  // namespace lod::inline LOD_INTERFACE::op
 
 namespace lod::inline LOD_INTERFACE {
-
-/// The parameters for rows of d numbers and n hidden units; also their gradients.
-template <class T, class Device = Cpu>
-struct LstmWeights {
-  LoDTensor<T, Device> input = {};      ///< {d, 4 n}: Wi Wf Wg Wo
-  LoDTensor<T, Device> recurrent = {};  ///< {n, 4 n}: Ui Uf Ug Uo
-  LoDTensor<T, Device> bias = {};       ///< 4 n numbers: bi bf bg bo; optional
-  LoDTensor<T, Device> peepholes = {};  ///< 3 n numbers: Pi Pf Po; optional
-};
 
 /// The options of `lstm`.
 template <class T, class Device = Cpu>
@@ -95,14 +86,6 @@ struct LstmGrad {
   LoDTensor<T, Device> initial_cell;
 };
 
-/// The weights of `lstm`, described. An omitted bias has no dimension, or no row; so have omitted peepholes.
-struct LstmWeightsDesc {
-  LoDTensorDesc input;
-  LoDTensorDesc recurrent;
-  LoDTensorDesc bias = {};
-  LoDTensorDesc peepholes = {};
-};
-
 /// The options of `infer_lstm`: initial states described; omitted ones have no dimension, or no row.
 struct LstmDescOptions {
   LoDTensorDesc initial_hidden = {};
@@ -131,33 +114,13 @@ namespace lod::inline LOD_INTERFACE::inline LOD_TARGET {
 
 namespace operation {
 
-template <class X, class T, class Device>
-void check_lstm_weights(const X& x, const LstmWeights<T, Device>& weights, const char* what) {
-  const std::int64_t size = weights.recurrent.rows();
-  check_weights(weights.recurrent, size, 4 * size, what, "weights.recurrent");
-  check_weights(weights.input, x.row_size(), 4 * size, what, "weights.input");
-  check_bias(weights.bias, 4 * size, what, "weights.bias");
-  check_bias(weights.peepholes, 3 * size, what, "weights.peepholes");
-}
-
-template <class T, class Device>
-struct Unfilled<LstmWeights<T, Device>> {
-  template <class Resource>
-  static LstmWeights<T, Device> from(Resource* resource) {
-    using One = LoDTensor<T, Device>;
-    return {One(resource), One(resource), One(resource), One(resource)};
-  }
-};
-
 template <>
 struct Declared<op::lstm>
     : Takes<Tensor, Of<LstmWeights>>, WithTyped<LstmOptions>, GivesAll<Lstm, Tensor, Tensor, Tensor, Of<LstmTrace>> {
   static constexpr const char* name = "lstm";
   using Gradient = op::lstm_grad;
   template <class T>
-  using Kernels = kernel::Instances<kernel::Instance<kernel::StepStates, kernel::LstmStep<T>>,
-                                    kernel::Instance<kernel::StepStates, kernel::PeepholeLstmStep<T>>,
-                                    kernel::Instance<kernel::MatrixProduct, T>>;
+  using Kernels = kernel::Instances<kernel::Instance<kernel::MatrixProduct, T>>;
   template <Executor E, class T>
   static void run(const E& executor, const Input<E, T>& x, const LstmWeights<T, typename E::device>& weights,
                   const LstmOptions<T, typename E::device>& options, const To<E, T>& hidden,
@@ -208,30 +171,12 @@ struct Declared<op::lstm>
     const T* const initial_cell = order.keep_states(options.initial_cell, size, kept_cell);
 
     order.project(x.data(), inputs, weights.input.data(), given(weights.bias), 4 * size, gates.data());
+    const LstmUnits<T> units = lstm_units(weights);
     for (std::int64_t t = 0; t < order.steps(); ++t) {
-      const std::int64_t active = order.active(t), start = order.start(t);
-      const T* const hidden_before = t > 0 ? states.data() + order.start(t - 1) * size : initial_hidden;
-      const T* const cell_before = t > 0 ? cell.data() + order.start(t - 1) * size : initial_cell;
-      T* const step = gates.data() + start * 4 * size;
-      if (hidden_before) {
-        matrix_product(executor, false, false, active, 4 * size, size, 1, hidden_before, size, weights.recurrent.data(),
-                       4 * size, 1, step, 4 * size);
-      }
-      T* const after = states.data() + start * size;
-      if (const T* const peepholes = given(weights.peepholes)) {
-        launch(kernel::StepStates(), executor, active,
-               kernel::PeepholeLstmStep<T>{size,
-                                           {0, size, 2 * size, 3 * size},
-                                           nullptr,
-                                           peepholes,
-                                           cell_before,
-                                           step,
-                                           cell.data() + start * size,
-                                           after});
-      } else {
-        launch(kernel::StepStates(), executor, active,
-               kernel::LstmStep<T>{size, cell_before, step, cell.data() + start * size, after});
-      }
+      const std::int64_t start = order.start(t);
+      lstm_step(executor, units, order.active(t), t > 0 ? states.data() + order.start(t - 1) * size : initial_hidden,
+                t > 0 ? cell.data() + order.start(t - 1) * size : initial_cell, gates.data() + start * 4 * size,
+                cell.data() + start * size, states.data() + start * size);
     }
     order.last_states(states.data(), initial_hidden, size, out_hidden.data());
     order.last_states(cell.data(), initial_cell, size, out_cell.data());
@@ -248,9 +193,7 @@ struct Declared<op::lstm_grad> : Takes<Tensor, Tensor, Of<LstmWeights>, Of<LstmT
                                  GivesAll<LstmGrad, Tensor, Of<LstmWeights>, Tensor, Tensor> {
   static constexpr const char* name = "lstm_grad";
   template <class T>
-  using Kernels = kernel::Instances<kernel::Instance<kernel::StepStates, kernel::LstmStepGrad<T>>,
-                                    kernel::Instance<kernel::StepStates, kernel::PeepholeLstmStepGrad<T>>,
-                                    kernel::Instance<kernel::TransposeMatrix, T>>;
+  using Kernels = kernel::Instances<kernel::Instance<kernel::TransposeMatrix, T>>;
   template <Executor E, class T>
   static void run(const E& executor, const Input<E, T>& dhidden, const Input<E, T>& x,
                   const LstmWeights<T, typename E::device>& weights, const LstmTrace<T, typename E::device>& trace,
@@ -308,38 +251,16 @@ struct Declared<op::lstm_grad> : Takes<Tensor, Tensor, Of<LstmWeights>, Of<LstmT
     // with respect to the states before the step.
     const kernel::Scratch<E, T> dstate(executor, sequences * size);
     const kernel::Scratch<E, T> dcell(executor, sequences * size);
-    // Transposed once, so that a product with few rows, of which there is one per step, can read it in place.
-    const kernel::Scratch<E, T> recurrent(executor, 4 * size * size);
-    launch(kernel::TransposeMatrix(), executor, weights.recurrent.data(), size, 4 * size, recurrent.data());
+    const LstmStepsBack<E, T> back(executor, lstm_units(weights));
     if (given(dhidden)) order.to_steps(dhidden.data(), size, dsteps.data());
     order.to_ranks(given(options.dlast_hidden), size, dstate.data());
     order.to_ranks(given(options.dlast_cell), size, dcell.data());
     for (std::int64_t t = order.steps(); t-- > 0;) {
       const std::int64_t active = order.active(t), start = order.start(t);
-      T* const step = dgates.data() + start * 4 * size;
-      const T* const gates = trace.gates.data() + start * 4 * size;
-      const T* const cell = trace.cell.data() + start * size;
-      const T* const cell_before = t > 0 ? trace.cell.data() + order.start(t - 1) * size : initial_cell;
-      const T* const dstep = given(dhidden) ? dsteps.data() + start * size : nullptr;
-      if (peepholes) {
-        launch(kernel::StepStates(), executor, active,
-               kernel::PeepholeLstmStepGrad<T>{size,
-                                               {0, size, 2 * size, 3 * size},
-                                               peepholes,
-                                               gates,
-                                               cell_before,
-                                               cell,
-                                               dstep,
-                                               dstate.data(),
-                                               dcell.data(),
-                                               step,
-                                               dpeepholes.data() + start * 3 * size});
-      } else {
-        launch(kernel::StepStates(), executor, active,
-               kernel::LstmStepGrad<T>{size, gates, cell_before, cell, dstep, dstate.data(), dcell.data(), step});
-      }
-      matrix_product<E, T>(executor, false, false, active, size, 4 * size, 1, step, 4 * size, recurrent.data(), size, 0,
-                           dstate.data(), size);
+      back.step(active, trace.gates.data() + start * 4 * size,
+                t > 0 ? trace.cell.data() + order.start(t - 1) * size : initial_cell, trace.cell.data() + start * size,
+                given(dhidden) ? dsteps.data() + start * size : nullptr, dstate.data(), dcell.data(),
+                dgates.data() + start * 4 * size, peepholes ? dpeepholes.data() + start * 3 * size : nullptr);
     }
     order.project_grad(x.data(), inputs, weights.input.data(), static_cast<const T*>(dgates.data()), 4 * size,
                        out.data(), out_input.data(), given(weights.bias) ? out_bias.data() : nullptr);

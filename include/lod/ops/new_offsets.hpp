@@ -21,7 +21,8 @@
 namespace lod::inline LOD_INTERFACE::kernel {
 /// What the CPU computes about sequences, whatever device the values are on: calls body(part, begin, end) for parts
 /// [begin, end) that cover [0, count), as many as `RangeCount` says. By the calling thread; by all threads of a
-/// `CpuExecutor` where its back end is included.
+/// `CpuExecutor` where its back end is included. `bytes` is the memory that all of it touches: left out, that of a few
+/// numbers for each sequence.
 struct ForEachRange {
   static constexpr bool in_headers_only = true;  ///< it calls a function of the caller's
 };
@@ -36,8 +37,16 @@ template <class E>
 std::int64_t launch(RangeCount, const E&, std::int64_t) noexcept {
   return 1;
 }
+template <class E>
+std::int64_t launch(RangeCount, const E&, std::int64_t, std::int64_t) noexcept {
+  return 1;
+}
 template <class E, class Body>
 void launch(ForEachRange, const E&, std::int64_t count, const Body& body) {
+  body(std::int64_t{0}, std::int64_t{0}, count);
+}
+template <class E, class Body>
+void launch(ForEachRange, const E&, std::int64_t count, std::int64_t, const Body& body) {
   body(std::int64_t{0}, std::int64_t{0}, count);
 }
 }  // namespace lod::inline LOD_INTERFACE::kernel::inline LOD_TARGET

@@ -72,6 +72,15 @@ auto* given(const X& x) {
   return x.rows() > 0 ? x.data() : nullptr;
 }
 
+/// gates = x W + bias, where x has `rows` rows of d numbers, W d rows of `columns`. The bias may be null.
+template <Executor E, class T>
+void project_rows(const E& executor, std::int64_t rows, const T* x, std::int64_t d, const T* weights, const T* bias,
+                  std::int64_t columns, T* gates) {
+  if (bias) repeat_row(executor, bias, columns, rows, gates);
+  matrix_product<E, T>(executor, false, false, rows, columns, d, 1, x, d, weights, columns, bias ? 1 : 0, gates,
+                       columns);
+}
+
 /// The order of rows and sequences by time steps, in scratch memory.
 template <Executor E>
 class StepOrder {
@@ -165,9 +174,7 @@ class StepOrder {
   void project(const T* x, std::int64_t d, const T* weights, const T* bias, std::int64_t columns, T* gates) const {
     const kernel::Scratch<E, T> by_steps(executor_, rows() * d);
     to_steps(x, d, by_steps.data());
-    if (bias) repeat_row(executor_, bias, columns, rows(), gates);
-    matrix_product<E, T>(executor_, false, false, rows(), columns, d, 1, by_steps.data(), d, weights, columns,
-                         bias ? 1 : 0, gates, columns);
+    project_rows<E, T>(executor_, rows(), by_steps.data(), d, weights, bias, columns, gates);
   }
   /// Its gradients: with respect to x in the order of the batch, to W and to the bias, which may be null. `dgates` are
   /// those with respect to the gates, by steps.
@@ -279,10 +286,14 @@ void check_trace(const Trace& trace, const View& x, std::int64_t size, const cha
   }
 }
 
-/// The size of a hidden state, from the weights. Throws ShapeMismatch for weights that do not fit.
-inline std::int64_t infer_hidden_size(const infer::Batch& x, const LoDTensorDesc& input, const LoDTensorDesc& recurrent,
-                                      std::int64_t gates, const char* what) {
+/// The size of a hidden state, from the weights. Throws ShapeMismatch for weights that do not fit. Without weights of
+/// the input, if these may be omitted, the rows of x are numbers for all gates.
+inline std::int64_t infer_hidden_size(const infer::Batch& x, LoDTensorDesc input, const LoDTensorDesc& recurrent,
+                                      std::int64_t gates, const char* what, bool may_omit_input = false) {
   const std::string names[] = {detail::text({what, ": weights.recurrent"}), detail::text({what, ": weights.input"})};
+  if (may_omit_input && (input.tensor.dims.empty() || input.tensor.dims.front() == 0)) {
+    input = {{x.type, {x.row_size(what), x.row_size(what)}}};
+  }
   const infer::Batch weights[] = {infer::Batch(recurrent, names[0].c_str()), infer::Batch(input, names[1].c_str())};
   std::int64_t size = weights[0].rows;
   for (std::size_t i = 0; i < 2; ++i) {

@@ -16,6 +16,7 @@
 #include <lod/program/program.hpp>
 
 #include <algorithm>
+#include <concepts>
 #include <cstddef>
 #include <cstdint>
 #include <map>
@@ -152,9 +153,11 @@ class GradientSums {
 class Backward {
  public:
   using Names = GradientArguments::Names;
+  /// Where types of operators come from: given from outside, so that only programs that ask for gradients compile them.
+  using Find = std::optional<Operator<>> (*)(std::string_view type);
 
-  Backward(ProgramDesc& program, std::string_view loss, const BackwardOptions& options)
-      : block_(program.block(0)), loss_(loss) {
+  Backward(ProgramDesc& program, std::string_view loss, const BackwardOptions& options, Find find)
+      : block_(program.block(0)), loss_(loss), find_(find) {
     if (!block_.find_var(loss_))
       throw InvalidProgram(detail::readable(detail::text({"loss '", loss_, "': block 0 has no such variable"})));
     if (block_.find_var(gradient_name(loss_))) {
@@ -246,7 +249,7 @@ class Backward {
     std::vector<bool> depends(block_.ops.size());
     for (std::size_t i = 0; i < block_.ops.size(); ++i) {
       const OpDesc& op = block_.ops[i];
-      types.push_back(operators().find(op.type));
+      types.push_back(find_(op.type));
       depends[i] = types[i] && types[i]->gradient &&
                    any_argument(op.inputs, [&](const std::string& name) { return varying.contains(name); });
       for_each_argument(op.outputs, [&](const std::string& name) {
@@ -333,6 +336,7 @@ class Backward {
 
   BlockDesc& block_;
   std::string loss_;
+  Find find_;
   Names constants_;
   std::vector<std::string> parameters_;
   std::optional<std::size_t> loss_op_;
@@ -358,9 +362,11 @@ namespace lod::inline LOD_INTERFACE::inline LOD_TARGET {
 /// already; if it depends on no parameter; if a variable on the way is written twice, or in place; and what an
 /// operator's `gradient` throws. Inner blocks are not entered: `while` and its kin make constants unless there is a
 /// gradient for them. O(operators * variables). Semantics: PaddlePaddle's append_backward.
-inline std::vector<ParameterGradient> append_backward(ProgramDesc& program, std::string_view loss,
-                                                      const BackwardOptions& options = {}) {
-  return detail::Backward(program, loss, options).append();
+template <std::same_as<CpuExecutor> E = CpuExecutor>
+std::vector<ParameterGradient> append_backward(ProgramDesc& program, std::string_view loss,
+                                               const BackwardOptions& options = {}) {
+  return detail::Backward(program, loss, options, [](std::string_view type) { return operators<E>().find(type); })
+      .append();
 }
 
 }  // namespace lod::inline LOD_INTERFACE::inline LOD_TARGET

@@ -18,6 +18,7 @@
 #include <lod/program/operator.hpp>
 #include <lod/program/program.hpp>
 #include <lod/program/scope.hpp>
+#include <lod/program/waiting_time.hpp>
 
 #include <cstddef>
 #include <cstdint>
@@ -50,6 +51,8 @@ class BlockToRun {
   LOD_TAGGED virtual std::unique_ptr<BlockToRun> prepare(std::int32_t idx, Scope& around) = 0;
   /// Counts a step of a loop. Throws LimitExceeded if there were as many as the run may have.
   LOD_TAGGED virtual void count_step() = 0;
+  /// How long one of them may wait for others: RunLimits::wait.
+  LOD_TAGGED virtual WaitingTime longest_wait() const noexcept = 0;
   /// @}
 };
 

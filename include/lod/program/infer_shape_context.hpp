@@ -82,6 +82,13 @@ class InferShapeContext {
     return variable(parameter, i).type;
   }
 
+  /// What is known of a READER among the arguments of an input. Throws, and ends the rule, as `input`.
+  LOD_TAGGED const ReaderDesc& reader(std::string_view parameter, std::size_t i = 0) const {
+    const VarType& found = variable(parameter, i);
+    if (found.type != VarType::READER || !found.reader) throw detail::NotDescribed();
+    return *found.reader;
+  }
+
   /// How many arguments an output has.
   LOD_TAGGED std::size_t outputs(std::string_view parameter) const noexcept { return op_->output(parameter).size(); }
   /// @{

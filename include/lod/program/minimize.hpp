@@ -13,6 +13,7 @@
 #include <lod/core/data_type.hpp>
 #include <lod/core/desc.hpp>
 #include <lod/core/error.hpp>
+#include <lod/core/executor.hpp>
 #include <lod/core/scalar.hpp>
 #include <lod/core/target.hpp>
 #include <lod/program/backward.hpp>
@@ -20,6 +21,7 @@
 #include <lod/program/program.hpp>
 
 #include <algorithm>
+#include <concepts>
 #include <cstddef>
 #include <cstdint>
 #include <optional>
@@ -162,9 +164,10 @@ inline OptimizerDesc describe_optimizer(const Ftrl& of) {
 /// See `minimize`. Works on copies of the programs.
 class Minimizer {
  public:
-  Minimizer(ProgramDesc program, ProgramDesc startup, std::string_view loss, const MinimizeOptions& options)
-      : program_(std::move(program)), startup_(std::move(startup)), options_(options) {
-    pairs_ = append_backward(program_, loss, options.backward);
+  /// A program with the operators of `append_backward`, and what that has returned.
+  Minimizer(ProgramDesc program, std::vector<ParameterGradient> pairs, ProgramDesc startup,
+            const MinimizeOptions& options)
+      : program_(std::move(program)), startup_(std::move(startup)), options_(options), pairs_(std::move(pairs)) {
     if (startup_.blocks.empty()) startup_.blocks.emplace_back();
     // PaddlePaddle's order.
     std::sort(pairs_.begin(), pairs_.end(),
@@ -363,9 +366,12 @@ namespace lod::inline LOD_INTERFACE::inline LOD_TARGET {
 /// Throws as `append_backward`, and InvalidProgram for a parameter whose type or shape is not described; then both
 /// programs stay as they were. Semantics: PaddlePaddle's Optimizer.minimize, with its names of variables where they
 /// follow from those of parameters.
-inline std::vector<ParameterGradient> minimize(ProgramDesc& program, ProgramDesc& startup, std::string_view loss,
-                                               const Optimizer& optimizer, const MinimizeOptions& options = {}) {
-  detail::Minimizer made(program, startup, loss, options);
+template <std::same_as<CpuExecutor> E = CpuExecutor>
+std::vector<ParameterGradient> minimize(ProgramDesc& program, ProgramDesc& startup, std::string_view loss,
+                                        const Optimizer& optimizer, const MinimizeOptions& options = {}) {
+  ProgramDesc copy = program;
+  auto pairs = append_backward<E>(copy, loss, options.backward);
+  detail::Minimizer made(std::move(copy), std::move(pairs), startup, options);
   made.update(optimizer);
   return std::move(made).take(program, startup);
 }

@@ -70,9 +70,10 @@ class OperatorArguments {
 
   /// The description itself.
   LOD_TAGGED const OpDesc& desc() const noexcept { return *op_; }
-  /// The block that the operator is in, for those that own blocks themselves: see <lod/program/block_to_run.hpp>.
+  /// The block that the operator is in, for those that own blocks themselves, or wait for others: see
+  /// <lod/program/block_to_run.hpp>.
   LOD_TAGGED BlockToRun& block() const {
-    if (!block_) refuse({"it owns a block, expected to be one of a program that runs"});
+    if (!block_) refuse({"it needs the block that it is in, expected to be one of a program that runs"});
     return *block_;
   }
 
@@ -419,22 +420,25 @@ class Operators {
  public:
   /// The operator of a type; nothing if there is none. O(log operators).
   LOD_TAGGED std::optional<Operator<E>> find(std::string_view type) const {
-    const auto built_in = operators_of_programs::built_in<E>();
-    const auto one = std::ranges::lower_bound(built_in, type, {}, &detail::BuiltInOperator<E>::type);
-    if (one != built_in.end() && one->type == type) {
-      return Operator<E>{one->prepare, one->gradient, operators_of_programs::inference_of(type), one->on_cpu};
-    }
     auto& added = detail::settled_added_operators<E>();
-    const std::lock_guard lock(added.mutex);
-    const auto found = added.by_type.find(type);
-    if (found == added.by_type.end()) return std::nullopt;
-    return found->second;
+    {
+      const std::lock_guard lock(added.mutex);
+      if (const auto found = added.by_type.find(type); found != added.by_type.end()) return found->second;
+    }
+    return built_in(type);
+  }
+  /// The one that comes with the library, whether it has been replaced or not; nothing if there is none.
+  LOD_TAGGED std::optional<Operator<E>> built_in(std::string_view type) const {
+    const auto all = operators_of_programs::built_in<E>();
+    const auto one = std::ranges::lower_bound(all, type, {}, &detail::BuiltInOperator<E>::type);
+    if (one == all.end() || one->type != type) return std::nullopt;
+    return Operator<E>{one->prepare, one->gradient, operators_of_programs::inference_of(type), one->on_cpu};
   }
 
   /// Adds an operator of the caller's. Throws std::invalid_argument if there is one of that type, and if it cannot be
   /// prepared.
   LOD_TAGGED void add(std::string type, Operator<E> op) const {
-    if (!op.prepare) throw std::invalid_argument(detail::text({"operator '", type, "': expected a `prepare`"}));
+    expect_prepare(type, op);
     bool is_known = find(type).has_value();
     if (!is_known) {
       auto& added = detail::settled_added_operators<E>();
@@ -442,6 +446,16 @@ class Operators {
       is_known = !added.by_type.try_emplace(type, std::move(op)).second;
     }
     if (is_known) throw std::invalid_argument(detail::text({"operator '", type, "': there is one already"}));
+  }
+  /// Puts an operator in the place of the one of its type, in all programs that are prepared from now on: to run it
+  /// faster, say. `built_in` goes on to give the library's, for what the other does not do. Throws
+  /// std::invalid_argument if there is none of that type, and if it cannot be prepared.
+  LOD_TAGGED void replace(std::string type, Operator<E> op) const {
+    expect_prepare(type, op);
+    if (!find(type)) throw std::invalid_argument(detail::text({"operator '", type, "': there is none to replace"}));
+    auto& added = detail::settled_added_operators<E>();
+    const std::lock_guard lock(added.mutex);
+    added.by_type.insert_or_assign(std::move(type), std::move(op));
   }
 
   /// All types, ascending.
@@ -454,7 +468,13 @@ class Operators {
       for (const auto& one : added.by_type) names.push_back(one.first);
     }
     std::sort(names.begin(), names.end());
+    names.erase(std::unique(names.begin(), names.end()), names.end());  // those that are replaced
     return names;
+  }
+
+ private:
+  LOD_TAGGED static void expect_prepare(const std::string& type, const Operator<E>& op) {
+    if (!op.prepare) throw std::invalid_argument(detail::text({"operator '", type, "': expected a `prepare`"}));
   }
 };
 

@@ -23,8 +23,10 @@
 #include <lod/program/trace.hpp>
 #include <lod/program/twins.hpp>
 #include <lod/program/variable.hpp>
+#include <lod/program/waiting_time.hpp>
 
 #include <algorithm>
+#include <atomic>
 #include <concepts>
 #include <cstddef>
 #include <cstdint>
@@ -37,6 +39,7 @@
 #include <stdexcept>
 #include <string>
 #include <string_view>
+#include <thread>
 #include <utility>
 #include <vector>
 
@@ -116,10 +119,12 @@ class PreparedBlock final : public BlockToRun {
   }
   void count_step() override {
     if (running_.steps == running_.limits.steps) {
-      throw LimitExceeded(detail::text({"its loops have taken ", running_.steps, " steps, as many as it may"}));
+      const std::int64_t taken = running_.steps;  // nvcc has no place for the member in the list
+      throw LimitExceeded(detail::text({"its loops have taken ", taken, " steps, as many as it may"}));
     }
     ++running_.steps;
   }
+  WaitingTime longest_wait() const noexcept override { return running_.limits.wait; }
 
  private:
   /// Whether operators may run at the same time.
@@ -251,9 +256,14 @@ class PreparedBlock final : public BlockToRun {
     const std::size_t size = steps_[i].twins;
     std::size_t at[] = {i, i + size};
     std::exception_ptr errors[2];
+    // The thread that calls takes the first of both, if it can: in each run, so that what it reads, such as weights, is
+    // still in the caches of its core.
+    std::atomic<bool> is_taken[2] = {false, false};
+    const std::thread::id caller = std::this_thread::get_id();
     const std::int64_t offsets[] = {0, 1, 2};
-    launch(kernel::ForEachSequence(), running_.executor, kernel::Segments(offsets, 2, 1), [&](std::int64_t which) {
-      const auto k = static_cast<std::size_t>(which);
+    launch(kernel::ForEachSequence(), running_.executor, kernel::Segments(offsets, 2, 1), [&](std::int64_t) {
+      std::size_t k = std::this_thread::get_id() == caller ? 0 : 1;
+      if (is_taken[k].exchange(true)) k = 1 - k;
       try {
         for (const std::size_t end = at[k] + size; at[k] < end; ++at[k])
           run(steps_[at[k]], static_cast<std::int32_t>(k));
@@ -284,6 +294,8 @@ class PreparedBlock final : public BlockToRun {
       throw InvalidProgram(detail::readable(detail::text({place, ": ", error.what()})));
     } catch (const LimitExceeded& error) {
       throw LimitExceeded(detail::readable(detail::text({place, ": ", error.what()})));
+    } catch (const EndOfData& error) {
+      throw EndOfData(detail::readable(detail::text({place, ": ", error.what()})));
     } catch (...) {
       detail::with_name(place.c_str(), [] { throw; });
     }

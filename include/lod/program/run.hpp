@@ -10,12 +10,14 @@
 #pragma once
 
 #include <lod/core/any_tensor.hpp>
+#include <lod/core/error.hpp>
 #include <lod/core/executor.hpp>
 #include <lod/core/lifetime.hpp>
 #include <lod/core/target.hpp>
 #include <lod/program/program.hpp>
 #include <lod/program/scope.hpp>
 #include <lod/program/trace.hpp>
+#include <lod/program/waiting_time.hpp>
 
 #include <concepts>
 #include <cstdint>
@@ -39,10 +41,19 @@ struct RunLimits {
   /// The memory for tensors and of operators at a time, those that the scope had before not counted; nor the offsets of
   /// levels. Only for a CpuExecutor; others throw std::invalid_argument.
   std::int64_t bytes = std::numeric_limits<std::int64_t>::max();
+  /// How long an operator waits for others, at a time: those that send to a channel and receive from one.
+  WaitingTime wait = no_waiting_limit;
 };
 
 /// A run has used as much as its RunLimits allow, and was ended.
 class LimitExceeded : public std::runtime_error {
+ public:
+  using std::runtime_error::runtime_error;
+};
+
+/// The operator `read` was run after its reader's last step: there is no next one before Reader::restart. So loops over
+/// the data end. Or one of `enqueue` and `dequeue` with a queue that is closed.
+class EndOfData : public std::runtime_error {
  public:
   using std::runtime_error::runtime_error;
 };
@@ -59,6 +70,11 @@ struct RunOptions {
 };
 
 namespace detail {
+
+/// Throws LimitExceeded for who has waited for `what` as long as it may.
+LOD_TAGGED [[noreturn, gnu::cold, gnu::noinline]] inline void throw_waited_too_long(const char* what) {
+  throw LimitExceeded(text({"it has waited for ", what, " as long as it may"}));
+}
 
 /// A prepared program, whatever its executor.
 class ProgramToRun {
@@ -120,7 +136,7 @@ class PreparedProgram {
   /// another type or shape than described: a -1 there allows any number of them, and dimensions of 1 at the end do not
   /// count. What an operator throws is thrown with its block, number, type and variables before the text, and with the
   /// persistable variables that operators before it have written, which are then not as they were; all others are.
-  /// Throws LimitExceeded in the same way.
+  /// Throws LimitExceeded and EndOfData in the same way.
   /// What each operator takes is noted in `trace`, if there is one.
   LOD_TAGGED const std::vector<AnyLoDTensor>& run(const Feed& feed = {}, Trace* trace = nullptr) LOD_LIFETIMEBOUND {
     return program_->run(feed, trace);

@@ -36,6 +36,7 @@
 
 namespace lod::inline LOD_INTERFACE {
 
+class Channel;
 class Scope;
 class Variable;
 
@@ -64,6 +65,9 @@ class Reader {
   LOD_TAGGED virtual std::optional<std::vector<AnyLoDTensor>> next() = 0;
   /// Goes back before the first step.
   LOD_TAGGED virtual void restart() = 0;
+  /// Ends a `next` that waits for somebody, in another thread, as if there were no further step. Nothing where none
+  /// waits.
+  LOD_TAGGED virtual void interrupt() noexcept {}
 };
 
 }  // namespace lod::inline LOD_INTERFACE
@@ -148,6 +152,10 @@ struct ContentsOf<std::vector<Place>> : ContentsOfType<VarType::PLACE_LIST> {
 template <>
 struct ContentsOf<std::shared_ptr<Reader>> : ContentsOfType<VarType::READER> {
   static constexpr const char* name = "std::shared_ptr<Reader>";
+};
+template <>
+struct ContentsOf<std::shared_ptr<Channel>> : ContentsOfType<VarType::CHANNEL> {
+  static constexpr const char* name = "std::shared_ptr<Channel>";
 };
 template <>
 struct ContentsOf<std::vector<Variable>> : ContentsOfType<VarType::TUPLE> {
@@ -248,12 +256,13 @@ LOD_TAGGED inline AnyLoDTensor tensor_as_described(LoDTensorDesc desc, const cha
 /// | `std::vector<Scope*>` | STEP_SCOPES: children of a scope, which owns them |
 /// | `std::vector<Place>` | PLACE_LIST |
 /// | `std::shared_ptr<Reader>` | READER |
+/// | `std::shared_ptr<Channel>` | CHANNEL: none, before it is given one; see <lod/program/channel.hpp> |
 /// | `std::vector<Variable>` | TUPLE |
 /// | `std::string` | STRING, PSTRING |
 /// | `std::vector<std::string>` | STRINGS |
 /// | `Vocabulary` | VOCAB |
 /// | a number: `bool`, `std::int32_t`, `float`, ... | the data type of that name; for SIZE_T `std::uint64_t` |
-/// | `std::any` | RAW, CHANNEL, SPARSE_COO, SPARSE_CSR, COMPLEX64, COMPLEX128, FP8_E4M3FN, FP8_E5M2 |
+/// | `std::any` | RAW, SPARSE_COO, SPARSE_CSR, COMPLEX64, COMPLEX128, FP8_E4M3FN, FP8_E5M2 |
 template <class X>
 concept VariableContents = requires {
   detail::ContentsOf<X>::type;
@@ -345,11 +354,12 @@ class Variable {
   /// @}
 
  private:
-  using Contents = std::variant<AnyLoDTensor, AnySelectedRows, std::vector<AnyLoDTensor>, RankTable,
-                                std::vector<Scope*>, std::vector<Place>, std::shared_ptr<Reader>, std::vector<Variable>,
-                                std::string, std::vector<std::string>, Vocabulary, std::any, bool, std::int16_t,
-                                std::int32_t, std::int64_t, float16, bfloat16, float, double, std::uint8_t, std::int8_t,
-                                std::uint32_t, std::uint64_t, detail::OnDevice>;
+  using Contents =
+      std::variant<AnyLoDTensor, AnySelectedRows, std::vector<AnyLoDTensor>, RankTable, std::vector<Scope*>,
+                   std::vector<Place>, std::shared_ptr<Reader>, std::shared_ptr<Channel>, std::vector<Variable>,
+                   std::string, std::vector<std::string>, Vocabulary, std::any, bool, std::int16_t, std::int32_t,
+                   std::int64_t, float16, bfloat16, float, double, std::uint8_t, std::int8_t, std::uint32_t,
+                   std::uint64_t, detail::OnDevice>;
 
   template <class X>
   LOD_TAGGED const X* find() const noexcept {
@@ -426,8 +436,9 @@ inline Variable::Contents Variable::nothing(VarType::Type type, const std::strin
     case VarType::SIZE_T:
     case VarType::UINT64:
       return std::uint64_t{0};
-    case VarType::RAW:
     case VarType::CHANNEL:
+      return std::shared_ptr<Channel>();
+    case VarType::RAW:
     case VarType::SPARSE_COO:
     case VarType::SPARSE_CSR:
     case VarType::COMPLEX64:

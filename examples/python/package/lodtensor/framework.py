@@ -105,10 +105,12 @@ class Block:
             raise KeyError(name)
         return Variable._named(name, self)
 
-    def add_var(self, variable: Union[VarDesc, Variable]) -> Variable:
-        """Adds a variable that is described; one of this name that the block has stays as it is."""
+    def add_var(self, variable: Any) -> Variable:
+        """Adds a variable that is described: a VarDesc, a Variable, or what has one as its `_var`, as the class of the
+        design document does. One of this name that the block has stays as it is."""
+        variable = getattr(variable, "_var", variable)
         desc = variable.desc if isinstance(variable, Variable) else variable
-        if desc.name not in self.vars:
+        if not self.program._core.has_var(self.idx, desc.name):
             self.program._core.append(self.idx, [desc], [], False)
         return Variable._named(desc.name, self)
 
@@ -130,13 +132,6 @@ class Block:
     def to_proto(self) -> bytes:
         """The bytes of its BlockDesc."""
         return self.program._core.block_to_proto(self.idx)
-
-    def _unused_name(self) -> str:
-        names = set(self.vars)
-        number = len(names)
-        while f"variable_{number}" in names:
-            number += 1
-        return f"variable_{number}"
 
 
 class Program:
@@ -287,8 +282,9 @@ class Variable:
         dims = shape if dims is None else dims
         type = data_type if type is None else type
         self._block = get_default_block() if block is None else block
-        self._name = self._block._unused_name() if name is None else name
-        if self._name in self._block.vars:
+        core, idx = self._block.program._core, self._block.idx
+        self._name = core.unused_name(idx) if name is None else name
+        if core.has_var(idx, self._name):
             raise ValueError(f"there is a variable '{self._name}' already")
         if type == STRING:
             desc = VarDesc(self._name, type=STRING)
@@ -299,6 +295,8 @@ class Variable:
                 dims = () if value is None else np.shape(value)
             desc = VarDesc(self._name, [int(dim) for dim in dims], DataType.FP32 if type is None else type, lod_level)
             if value is not None:
+                if np.ndim(value) > 0 and np.shape(value) != tuple(desc.dims):
+                    raise ValueError(f"'{desc.name}': a value of shape {np.shape(value)}, expected {tuple(desc.dims)}")
                 initializer = _initializer_of(value, desc.data_type)
         desc.persistable = persistable
         desc.stop_gradient = not trainable
@@ -330,7 +328,7 @@ class Variable:
         if initializer is not None:
             if min(desc.dims, default=0) < 0:
                 raise ValueError(f"'{desc.name}': an initializer has to know all dims")
-            if any(desc.name in op.outputs for op in self._block.ops):
+            if self.op is not None:
                 raise ValueError(f"'{desc.name}': there is an operator that gives its value")
             desc.persistable = True
             desc.is_parameter = desc.data_type in _REAL and not desc.stop_gradient
@@ -357,7 +355,7 @@ class Variable:
     @property
     def op(self) -> Optional[Operator]:
         """The operator that produces it, the first that writes it; None before there is one."""
-        return next((op for op in self._block.ops if self._name in op.outputs), None)
+        return self._block.program._core.writer(self._name, self._block.idx)
 
     @property
     def dims(self) -> Dims:
@@ -453,6 +451,11 @@ _REAL = (DataType.FP16, DataType.FP32, DataType.FP64, DataType.BF16)
 def CreateVar(desc: VarDesc) -> Variable:  # noqa: N802: the document's name
     """A variable of the default block."""
     return get_default_block().add_var(desc)
+
+
+def AddInitialOperator(variable: Any, initializer: Initializer) -> None:  # noqa: N802: the document's name
+    """Adds the operator that fills a variable, or what has one as its `_var`."""
+    getattr(variable, "_var", variable).initialize(initializer)
 
 
 def InferShape(of: Union[Variable, Block, Program]) -> None:  # noqa: N802: the document's name

@@ -20,7 +20,7 @@ import numpy as np
 
 from . import operator
 from ._core import DataType
-from .framework import Block, Initializer, Variable, constant, random_uniform
+from .framework import Block, Initializer, Variable, constant, random_normal, random_uniform
 
 # ---- What layers are made of ----
 
@@ -152,6 +152,85 @@ def mean(x: Variable) -> Variable:
     return _apply("mean", {"X": x})
 
 
+def top_k(input: Variable, k: int = 1) -> tuple[Variable, Variable]:
+    """The k greatest numbers of each row, and where they are."""
+    return _apply("top_k", {"X": input}, ("Out", "Indices"), k=k)
+
+
+def layer_norm(input: Variable, begin_norm_axis: int = 1, epsilon: float = 1e-5) -> Variable:
+    """Each row, of the dimensions from `begin_norm_axis` on, with mean 0 and variance 1; then scaled and shifted."""
+    size = flatten_size(input, len(input.dims) - begin_norm_axis)
+    inputs = {"X": input, "Scale": _parameter(input, [size], constant(1)), "Bias": _parameter(input, [size], constant(0))}
+    attrs: dict[str, Any] = {"begin_norm_axis": begin_norm_axis, "epsilon": epsilon}
+    return _apply("layer_norm", inputs, ("Y", "Mean", "Variance"), **attrs)[0]
+
+
+# ---- Images: {batch, channels, height, width} ----
+
+
+def conv2d(
+    input: Variable,
+    num_filters: int,
+    filter_size: int,
+    stride: int = 1,
+    padding: int = 0,
+    groups: int = 1,
+    act: Optional[str] = None,
+    bias: bool = True,
+    initializer: Optional[Initializer] = None,
+) -> Variable:
+    """A convolution over squares of pixels."""
+    channels = input.dims[1] // groups
+    if initializer is None:
+        initializer = random_normal(0.0, math.sqrt(2 / (filter_size * filter_size * channels)))
+    filter = _parameter(input, [num_filters, channels, filter_size, filter_size], initializer)
+    attrs: dict[str, Any] = {"strides": [stride] * 2, "paddings": [padding] * 2, "dilations": [1, 1], "groups": groups,
+                             "padding_algorithm": "EXPLICIT", "data_format": "NCHW"}  # fmt: skip
+    out = _apply("conv2d", {"Input": input, "Filter": filter}, "Output", **attrs)
+    if bias:
+        out = elementwise("add", out, _parameter(out, [num_filters], constant(0)), axis=1)
+    return _activated(out, act)
+
+
+def pool2d(
+    input: Variable,
+    pool_size: int,
+    pool_type: str = "max",
+    pool_stride: int = 1,
+    pool_padding: int = 0,
+    global_pooling: bool = False,
+) -> Variable:
+    """The greatest, or with "avg" the mean, of squares of pixels."""
+    attrs: dict[str, Any] = {"pooling_type": pool_type, "ksize": [pool_size] * 2, "strides": [pool_stride] * 2,
+                             "paddings": [pool_padding] * 2, "global_pooling": global_pooling, "ceil_mode": False,
+                             "exclusive": True, "adaptive": False, "padding_algorithm": "EXPLICIT",
+                             "data_format": "NCHW"}  # fmt: skip
+    return _apply("pool2d", {"X": input}, **attrs)
+
+
+def batch_norm(
+    input: Variable,
+    act: Optional[str] = None,
+    is_test: bool = False,
+    momentum: float = 0.9,
+    epsilon: float = 1e-5,
+) -> Variable:
+    """Each channel with mean 0 and variance 1 over the batch, or, where `is_test`, by the means and variances of the
+    batches that it was trained with; then scaled and shifted."""
+    channels, block, root = [input.dims[1]], input.block, _root(input)
+    mean, variance = (
+        Variable(None, channels, input.data_type(), constant(value), trainable=False, block=root) for value in (0, 1)
+    )
+    inputs = {"X": input, "Scale": _parameter(input, channels, constant(1)),
+              "Bias": _parameter(input, channels, constant(0)), "Mean": mean, "Variance": variance}  # fmt: skip
+    outputs = {"Y": Variable(block=block), "MeanOut": mean, "VarianceOut": variance,
+               **{name: Variable(block=block) for name in ("SavedMean", "SavedVariance", "ReserveSpace")}}  # fmt: skip
+    attrs: dict[str, Any] = {"momentum": momentum, "epsilon": epsilon, "is_test": is_test, "data_layout": "NCHW",
+                             "use_global_stats": False, "trainable_statistics": False}  # fmt: skip
+    block.append_op("batch_norm", inputs, outputs, attrs, infer_shape=True)
+    return _activated(outputs["Y"], act)
+
+
 # ---- Sequences ----
 
 
@@ -179,6 +258,34 @@ def sequence_softmax(input: Variable) -> Variable:
 def sequence_expand(x: Variable, y: Variable, ref_level: int = -1) -> Variable:
     """Each sequence of x as often as the sequence of y in its place is long."""
     return _apply("sequence_expand", {"X": x, "Y": y}, ref_level=ref_level)
+
+
+def sequence_expand_as(x: Variable, y: Variable) -> Variable:
+    """Each row of x as often as the sequence of y in its place is long."""
+    return _apply("sequence_expand_as", {"X": x, "Y": y})
+
+
+def sequence_concat(input: Sequence[Variable]) -> Variable:
+    """Each sequence of the first one followed by that of the second, and so on."""
+    return _apply("sequence_concat", {"X": list(input)})
+
+
+def sequence_pad(x: Variable, pad_value: Variable, maxlen: int = -1) -> tuple[Variable, Variable]:
+    """Sequences as the rows of a dense tensor, each as long as the longest one or `maxlen`, and their lengths."""
+    return _apply("sequence_pad", {"X": x, "PadValue": pad_value}, ("Out", "Length"), padded_length=maxlen)
+
+
+def sequence_unpad(x: Variable, length: Variable) -> Variable:
+    """Without the padding."""
+    return _apply("sequence_unpad", {"X": x, "Length": length})
+
+
+def row_conv(
+    input: Variable, future_context_size: int, act: Optional[str] = None, initializer: Optional[Initializer] = None
+) -> Variable:
+    """For each row the sum of it and of those that follow, so many of them, times weights."""
+    filter = _parameter(input, [future_context_size + 1, input.dims[-1]], initializer)
+    return _activated(_apply("row_conv", {"X": input, "Filter": filter}), act)
 
 
 def sequence_reverse(x: Variable) -> Variable:
@@ -283,6 +390,28 @@ def softmax_with_cross_entropy(
     return _apply("softmax_with_cross_entropy", {"Logits": logits, "Label": label}, ("Loss", "Softmax"), **attrs)[0]
 
 
+def linear_chain_crf(
+    input: Variable, label: Variable, initializer: Optional[Initializer] = None
+) -> tuple[Variable, Variable]:
+    """For each sequence -log of the probability of its labels in a conditional random field, whose scores of tags are
+    the input; and the weights of the transitions between tags, which crf_decoding takes."""
+    transition = _parameter(input, [input.dims[-1] + 2, input.dims[-1]], initializer)
+    inputs = {"Emission": input, "Transition": transition, "Label": label}
+    outputs = ("LogLikelihood", "Alpha", "EmissionExps", "TransitionExps")
+    return _apply("linear_chain_crf", inputs, outputs)[0], transition
+
+
+def crf_decoding(input: Variable, transition: Variable, label: Optional[Variable] = None) -> Variable:
+    """The best tags of each sequence; where there are labels, whether each is right."""
+    return _apply("crf_decoding", {"Emission": input, "Transition": transition, "Label": label}, "ViterbiPath")
+
+
+def warpctc(input: Variable, label: Variable, blank: int = 0, norm_by_times: bool = False) -> Variable:
+    """For each sequence -log of the probability that its frames spell its labels (CTC), which are INT32."""
+    attrs: dict[str, Any] = {"blank": blank, "norm_by_times": norm_by_times}
+    return _apply("warpctc", {"Logits": input, "Label": label}, ("Loss", "WarpCTCGrad"), **attrs)[0]
+
+
 def square_error_cost(input: Variable, label: Variable) -> Variable:
     """(input - label) squared."""
     return _apply("square", {"X": elementwise("sub", input, label)})
@@ -290,7 +419,7 @@ def square_error_cost(input: Variable, label: Variable) -> Variable:
 
 def accuracy(input: Variable, label: Variable, k: int = 1) -> Variable:
     """How many of the rows have their label among the k greatest scores, as a fraction."""
-    scores, indices = _apply("top_k", {"X": input}, ("Out", "Indices"), k=k)
+    scores, indices = top_k(input, k)
     inputs = {"Out": scores, "Indices": indices, "Label": label}
     return _apply("accuracy", inputs, ("Accuracy", "Correct", "Total"))[0]
 

@@ -422,6 +422,31 @@ LOD_TAGGED void read_message(std::string_view bytes, M* out) {
   if (!seen.is_complete) check_required(seen, place);
 }
 
+/// @{
+/// What `encode` and `decode` are where they do not come from a library.
+template <Message M>
+LOD_TAGGED void append_message(const M& message, std::string& out) {
+  const std::size_t size = size_of_message(message);
+  if (size > max_size) {
+    throw std::length_error(text({Schema<M>::name, ": ", size, " bytes, expected ", max_size, " at most"}));
+  }
+  out.resize(out.size() + size);
+  put_message(message, out.data() + out.size());
+}
+template <Message M>
+LOD_TAGGED M message_in(std::string_view bytes) {
+  M message;
+  read_message<Pass::ONLY>(bytes, &message);
+  return message;
+}
+template <Message M>
+LOD_TAGGED void replace_message(std::string_view bytes, M& message) {
+  read_message<Pass::FIRST, M>(bytes, nullptr);
+  clear(message);
+  read_message<Pass::SECOND>(bytes, &message);
+}
+/// @}
+
 }  // namespace detail
 }  // namespace lod::inline LOD_INTERFACE::proto
 
@@ -433,13 +458,7 @@ namespace lod::inline LOD_INTERFACE {
 /// std::length_error for more than 2 GiB. At most one allocation.
 template <proto::Message M>
 LOD_TAGGED void encode(const M& message, std::string& out) {
-  const std::size_t size = proto::detail::size_of_message(message);
-  if (size > proto::detail::max_size) {
-    throw std::length_error(proto::detail::text(
-        {proto::Schema<M>::name, ": ", size, " bytes, expected ", proto::detail::max_size, " at most"}));
-  }
-  out.resize(out.size() + size);
-  proto::detail::put_message(message, out.data() + out.size());
+  proto::detail::append_message(message, out);
 }
 
 /// The bytes of a message, identical to those of protoc's C++ code: fields by number, an optional field if it is set
@@ -459,9 +478,7 @@ LOD_TAGGED std::string encode(const M& message) {
 /// respects: an enum value that does not exist and a tag of more than 32 bits are errors too.
 template <proto::Message M>
 LOD_TAGGED M decode(std::string_view bytes) {
-  M message;
-  proto::detail::read_message<proto::detail::Pass::ONLY>(bytes, &message);
-  return message;
+  return proto::detail::message_in<M>(bytes);
 }
 
 /// Replaces `message` by the one in `bytes` and reuses its memory. Throws ParseError and then leaves `message` as it
@@ -469,9 +486,7 @@ LOD_TAGGED M decode(std::string_view bytes) {
 /// meanwhile.
 template <proto::Message M>
 LOD_TAGGED void decode(std::string_view bytes, M& message) {
-  proto::detail::read_message<proto::detail::Pass::FIRST, M>(bytes, nullptr);
-  proto::detail::clear(message);
-  proto::detail::read_message<proto::detail::Pass::SECOND>(bytes, &message);
+  proto::detail::replace_message(bytes, message);
 }
 
 }  // namespace lod::inline LOD_INTERFACE

@@ -5,6 +5,9 @@
 ///
 ///     auto program = lod::decode<lod::ProgramDesc>(bytes);
 ///     std::string same = lod::encode(program);
+///
+/// The code for this is large. It is compiled with the including file, unless it comes from the library lodtensor::cpu,
+/// or from kernels/instantiate/proto.cpp, compiled once, and LOD_PROTO_LIBRARY is defined, as these targets do.
 #pragma once
 
 #include <lod/core/target.hpp>
@@ -196,3 +199,7 @@ struct Schema<OpProto> {
 };
 
 }  // namespace lod::inline LOD_INTERFACE::proto
+
+#ifdef LOD_PROTO_LIBRARY
+#  include <lod/io/proto/compiled.hpp>
+#endif

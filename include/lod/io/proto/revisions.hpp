@@ -195,7 +195,8 @@ struct Converted {
   std::vector<std::string> not_kept = {};
 };
 
-/// The same variable in the newest revision, without its value, which descriptions no longer hold. INT, FLOAT, STRING
+/// The same variable in the newest revision, without its value, which descriptions no longer hold: to_variable has that
+/// (<lod/io/proto/revision_values.hpp>). INT, FLOAT, STRING
 /// and STRINGS become the kinds INT32, FP32, STRING and STRINGS; INTS and FLOATS, a tensor of rank 1.
 ///
 /// Not kept, and reported: values, fields of the value, that a variable is a list rather than a tensor, unknown fields

@@ -8,6 +8,7 @@
 #include <lod/program/operator.hpp>
 #include <lod/program/operators/activation_gradients.hpp>
 #include <lod/program/operators/beam_search.hpp>
+#include <lod/program/operators/channels.hpp>
 #include <lod/program/operators/control.hpp>
 #include <lod/program/operators/control_gradients.hpp>
 #include <lod/program/operators/convolution.hpp>
@@ -30,6 +31,7 @@
 #include <lod/program/operators/pooling.hpp>
 #include <lod/program/operators/products.hpp>
 #include <lod/program/operators/random.hpp>
+#include <lod/program/operators/readers.hpp>
 #include <lod/program/operators/recurrent.hpp>
 #include <lod/program/operators/reductions.hpp>
 #include <lod/program/operators/row_sparse.hpp>
@@ -73,6 +75,10 @@ std::span<const detail::BuiltInOperator<E>> all_on_cpu() {
       {"cast", cast<E>, gradient_of_cast},
       {"ceil", activation<Ceil, E>, gradient<"Out@GRAD -> X@GRAD">},
       {"ceil_grad", activation_grad<NoSlope, E>},
+      {"channel_close", channel_close<E>},
+      {"channel_create", channel_create<E>},
+      {"channel_recv", channel_recv<E>},
+      {"channel_send", channel_send<E>},
       {"chunk_eval", chunk_eval<E>},
       {"clip", clip_to<E>, gradient<"X, Out@GRAD -> X@GRAD">},
       {"clip_by_norm", clip_by_norm_to<E>},
@@ -88,6 +94,8 @@ std::span<const detail::BuiltInOperator<E>> all_on_cpu() {
       {"cos_grad", activation_grad<SlopeOfCosine, E>},
       {"cos_sim", cos_sim<E>, gradient<"X, Y, Out, XNorm, YNorm, Out@GRAD -> X@GRAD, Y@GRAD">},
       {"cos_sim_grad", cos_sim_grad<E>},
+      {"create_double_buffer_reader", create_double_buffer_reader<E>},
+      {"create_py_reader", create_py_reader<E>},
       {"crf_decoding", crf_decoding<E>},
       {"cross_entropy", cross_entropy<E>, gradient<"X, Label, Y@GRAD -> X@GRAD">},
       {"cross_entropy2", cross_entropy<E>, gradient<"cross_entropy_grad2: Label, MatchX, XShape, Y@GRAD -> X@GRAD">},
@@ -96,6 +104,7 @@ std::span<const detail::BuiltInOperator<E>> all_on_cpu() {
       {"ctc_align", ctc_align<E>},
       {"depthwise_conv2d", conv2d<E>, gradient<"Input, Filter, Output@GRAD -> Input@GRAD, Filter@GRAD">},
       {"depthwise_conv2d_grad", conv2d_grad<E>},
+      {"dequeue", dequeue<E>},
       {"dropout", dropout<E>, gradient<"Mask, Out@GRAD -> X@GRAD">},
       {"dropout_grad", dropout_grad<E>},
       {"edit_distance", edit_distance<E>},
@@ -117,6 +126,7 @@ std::span<const detail::BuiltInOperator<E>> all_on_cpu() {
       {"elementwise_sub_grad", elementwise_grad<GradientOfSubtract, E>},
       {"elu", activation<Elu, E>, gradient<"X, Out, Out@GRAD -> X@GRAD">},
       {"elu_grad", activation_grad<SlopeOfElu, E>},
+      {"enqueue", enqueue<E>},
       {"equal", comparison<Equal, E>},
       {"erf", activation<Erf, E>, gradient<"X, Out@GRAD -> X@GRAD">},
       {"erf_grad", activation_grad<SlopeOfErf, E>},
@@ -200,6 +210,8 @@ std::span<const detail::BuiltInOperator<E>> all_on_cpu() {
        gradient<"Input, H0, C0, Weight, Bias, Hidden, Cell, BatchGate, BatchCellPreAct, Hidden@GRAD -> "
                 "Input@GRAD, H0@GRAD, C0@GRAD, Weight@GRAD, Bias@GRAD">},
       {"lstm_grad", lstm_grad<E>},
+      {"lstm_unit", lstm_unit<E>, gradient<"X, C_prev, C, H, C@GRAD, H@GRAD -> X@GRAD, C_prev@GRAD">},
+      {"lstm_unit_grad", lstm_unit_grad<E>},
       {"matmul", matmul<E>, gradient<"X, Y, Out@GRAD -> X@GRAD, Y@GRAD">},
       {"matmul_grad", matmul<E, true>},
       {"matmul_v2", matmul_v2<E>, gradient<"X, Y, Out@GRAD -> X@GRAD, Y@GRAD">},
@@ -226,6 +238,8 @@ std::span<const detail::BuiltInOperator<E>> all_on_cpu() {
       {"pow", activation<ToThePower, E>, gradient<"X, Out@GRAD -> X@GRAD">},
       {"pow_grad", activation_grad<SlopeOfPower, E>},
       {"print", print<E>},
+      {"queue_generator", queue_generator<E>},
+      {"read", operators_of_programs::read<E>},
       {"read_from_array", read_from_array<E>, gradient<"write_to_array: I, X=Out@GRAD -> Out=X@GRAD">},
       {"reciprocal", activation<Reciprocal, E>, gradient<"Out, Out@GRAD -> X@GRAD">},
       {"reciprocal_grad", activation_grad<SlopeOfReciprocal, E>},

@@ -9,7 +9,9 @@
 #include <lod/core/executor.hpp>
 #include <lod/core/shape.hpp>
 #include <lod/core/target.hpp>
+#include <lod/ops/kernel.hpp>
 #include <lod/ops/matrix_product.hpp>
+#include <lod/ops/new_offsets.hpp>
 #include <lod/program/operator.hpp>
 #include <lod/program/operators/shapes.hpp>
 #include <lod/program/operators/windows.hpp>
@@ -83,27 +85,25 @@ class Convolution {
 
   /// Copies what the windows of a tile look at to columns: `terms` rows of tile.count numbers, with 0 outside of the
   /// images.
-  template <class T>
-  void write_columns(const ConvolutionTile& tile, const T* images, T* columns) const noexcept {
-    for_each_line(tile, [&](std::int64_t before, std::int64_t count, std::int64_t after, std::int64_t pixel) {
-      columns = std::fill_n(columns, before, T{0});
-      const T* from = images + pixel;
-      if (step_ == 1) {
-        columns = std::copy_n(from, count, columns);
+  template <class E, class T>
+  void write_columns(const E& executor, const ConvolutionTile& tile, const T* images, T* columns) const {
+    for_each_line(executor, tile, columns, [=, step = step_](T* to, const Line& line) {
+      to = std::fill_n(to, line.before, T{0});
+      const T* const from = images + line.pixel;
+      if (step == 1) {
+        to = std::copy_n(from, line.count, to);
       } else {
-        for (std::int64_t i = 0; i < count; ++i) *columns++ = from[i * step_];
+        for (std::int64_t i = 0; i < line.count; ++i) *to++ = from[i * step];
       }
-      columns = std::fill_n(columns, after, T{0});
+      std::fill_n(to, line.after, T{0});
     });
   }
   /// Adds columns to the pixels that they are of: the gradient of `write_columns`.
-  template <class T>
-  void add_columns(const ConvolutionTile& tile, const T* columns, T* images) const noexcept {
-    for_each_line(tile, [&](std::int64_t before, std::int64_t count, std::int64_t after, std::int64_t pixel) {
-      columns += before;
-      T* const to = images + pixel;
-      for (std::int64_t i = 0; i < count; ++i) to[i * step_] += columns[i];
-      columns += count + after;
+  template <class E, class T>
+  void add_columns(const E& executor, const ConvolutionTile& tile, const T* columns, T* images) const {
+    for_each_line(executor, tile, columns, [=, step = step_](const T* from, const Line& line) {
+      T* const to = images + line.pixel;
+      for (std::int64_t i = 0; i < line.count; ++i) to[i * step] += from[line.before + i];
     });
   }
 
@@ -127,12 +127,29 @@ class Convolution {
     return std::clamp<std::int64_t>(numbers / std::max<std::int64_t>(terms, 1), 1,
                                     std::clamp<std::int64_t>(y.height * y.width, 1, most));
   }
-  /// Calls f(before, count, after, pixel) for the windows of a tile in each row of windows, term after term: `count` of
-  /// them look at pixels, from that one on, those before and after them outside of the images.
-  template <class F>
-  void for_each_line(const ConvolutionTile& tile, const F& f) const noexcept {
+  /// Windows of a row of windows: `count` of them look at pixels, from `pixel` on, those before and after them outside
+  /// of the images.
+  struct Line {
+    std::int64_t before;
+    std::int64_t count;
+    std::int64_t after;
+    std::int64_t pixel;
+  };
+  /// Calls f(its place in the columns, Line) for the windows of a tile in each row of windows, for each term; channels
+  /// by all threads.
+  template <class E, class T, class F>
+  void for_each_line(const E& executor, const ConvolutionTile& tile, T* columns, const F& f) const {
+    launch(kernel::ForEachRange(), executor, channels, terms * tile.count * static_cast<std::int64_t>(sizeof(T)),
+           [&](std::int64_t, std::int64_t begin, std::int64_t end) {
+             for_each_line_of(tile, begin, end, columns + vertical_.window * horizontal_.window * begin * tile.count,
+                              f);
+           });
+  }
+  template <class T, class F>
+  void for_each_line_of(const ConvolutionTile& tile, std::int64_t first_channel, std::int64_t last_channel, T* columns,
+                        const F& f) const noexcept {
     const std::int64_t end = tile.begin + tile.count;
-    for (std::int64_t channel = 0; channel < channels; ++channel) {
+    for (std::int64_t channel = first_channel; channel < last_channel; ++channel) {
       for (std::int64_t i = 0; i < vertical_.window; ++i) {
         for (std::int64_t j = 0; j < horizontal_.window; ++j) {
           const std::int64_t first = horizontal_.first(j), last = horizontal_.last(j);
@@ -143,8 +160,9 @@ class Convolution {
             const bool is_inside = height >= 0 && height < x.height;
             const std::int64_t from = is_inside ? std::clamp(line + first, at, stop) : stop;
             const std::int64_t to = std::clamp(line + last, from, stop);
-            f(from - at, to - from, stop - to,
-              channel * x.channel + height * x.row + horizontal_.pixel(from - line, j) * x.pixel);
+            f(columns, Line{from - at, to - from, stop - to,
+                            channel * x.channel + height * x.row + horizontal_.pixel(from - line, j) * x.pixel});
+            columns += stop - at;
             at = stop;
           }
         }
@@ -187,7 +205,7 @@ RunOperator<E> conv2d(const OperatorArguments& op) {
         const T* const columns = is_direct ? source + tile.begin : memory.data();
         const std::int64_t step = is_direct ? of.x.channel : tile.count;
         T* const to = results + of.first_result(tile);
-        if (!is_direct) of.write_columns(tile, source, memory.data());
+        if (!is_direct) of.write_columns(call.executor(), tile, source, memory.data());
         if (of.y.pixel == 1) {
           operation::matrix_product<E, T>(call.executor(), false, false, of.results, tile.count, of.terms, 1, weights,
                                           of.terms, columns, step, 0, to, of.y.channel);
@@ -225,7 +243,7 @@ RunOperator<E> conv2d_grad(const OperatorArguments& op) {
         });
       };
       write(dfilter, weights, [&](const ConvolutionTile& tile, const T* results, T* to) {
-        of.write_columns(tile, images + of.first_pixel(tile), columns.data());
+        of.write_columns(call.executor(), tile, images + of.first_pixel(tile), columns.data());
         operation::matrix_product<E, T>(call.executor(), is_transposed, true, of.results, of.terms, tile.count, 1,
                                         results, step, columns.data(), tile.count, 1, to + of.first_filter(tile),
                                         of.terms);
@@ -234,7 +252,7 @@ RunOperator<E> conv2d_grad(const OperatorArguments& op) {
         operation::matrix_product<E, T>(call.executor(), true, is_transposed, of.terms, tile.count, of.results, 1,
                                         filters + of.first_filter(tile), of.terms, results, step, 0, columns.data(),
                                         tile.count);
-        of.add_columns(tile, columns.data(), to + of.first_pixel(tile));
+        of.add_columns(call.executor(), tile, columns.data(), to + of.first_pixel(tile));
       });
     });
   };

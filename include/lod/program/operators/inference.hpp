@@ -51,13 +51,27 @@ inline void infer_select_output(InferShapeContext& op) {
 }
 /// Operators that give nothing, or what their blocks give.
 inline void infer_nothing(InferShapeContext&) {}
+/// read: the tensors of the reader, as far as these are described.
+inline void infer_read(InferShapeContext& op) {
+  const ReaderDesc& reader = op.reader("Reader");
+  for (std::size_t i = 0; i < std::min(op.outputs("Out"), reader.lod_tensor.size()); ++i) {
+    op.set_output("Out", reader.lod_tensor[i], i);
+  }
+}
+/// What sends and receives may say whether it did.
+inline void infer_status(InferShapeContext& op) { op.set_output("Status", {{DataType::BOOL}}); }
 inline void infer_bool(InferShapeContext& op) { op.set_output("Out", {{DataType::BOOL, {1}}}); }
 inline void infer_squared_l2_norm(InferShapeContext& op) {
   op.set_output("Out", {{op.input("X").tensor.data_type, {1}}});
 }
 inline void infer_auc(InferShapeContext& op) {
   op.set_output("AUC", {{DataType::FP64}});
-  infer_updates(op);
+  const std::int64_t thresholds = op.attr("num_thresholds", 8191), steps = op.attr("slide_steps", 1);
+  if (thresholds < 1 || steps < 0) throw InvalidProgram("auc: expected thresholds, and 0 or more steps");
+  const std::int64_t count = (1 + steps) * (thresholds + 1) + (steps > 0 ? 1 : 0);
+  for (const char* out : {"StatPosOut", "StatNegOut"}) {
+    op.set_output(out, {{DataType::INT64, steps > 0 ? Dims{count} : Dims{1, count}}});
+  }
 }
 inline void infer_cos_sim(InferShapeContext& op) {
   const LoDTensorDesc x = op.input("X"), y = op.input("Y");
@@ -98,7 +112,11 @@ inline constexpr InferenceFamily inference_families[] = {
     {infer_x_to_y, "sequence_reverse"},
     {infer_in_to_out, "print"},
     {infer_updates, "adagrad adam ftrl momentum rmsprop sgd"},
-    {infer_nothing, "conditional_block conditional_block_infer feed fetch recurrent save save_combine while"},
+    {infer_nothing,
+     "channel_close channel_create conditional_block conditional_block_infer create_double_buffer_reader "
+     "create_py_reader dequeue enqueue feed fetch queue_generator recurrent save save_combine while"},
+    {infer_read, "read"},
+    {infer_status, "channel_recv channel_send"},
     {infer_select_input, "select_input"},
     {infer_select_output, "select_output"},
     {infer_fill_any_like, "fill_any_like"},
@@ -177,6 +195,7 @@ inline constexpr InferenceFamily inference_families[] = {
     {infer_gru_operator, "gru"},
     {infer_gru_unit_operator, "gru_unit"},
     {infer_lstm_operator, "lstm"},
+    {infer_lstm_unit_operator, "lstm_unit"},
     {infer_rank_table, "lod_rank_table"},
     {infer_one_id, "lod_array_length max_sequence_len"},
     {infer_write_to_array, "write_to_array"},

@@ -210,6 +210,13 @@ inline void infer_gru_unit_operator(InferShapeContext& op) {
   op.set_output("Gate", with_levels(x, 0));
   op.set_output("ResetHiddenPrev", states);
 }
+inline void infer_lstm_unit_operator(InferShapeContext& op) {
+  const LoDTensorDesc x = op.input("X"), cell = op.input("C_prev");
+  if (!infer::agree(states_of(x, 4).tensor.dims, cell.tensor.dims)) {
+    throw_dims("C_prev", cell.tensor.dims, infer::to_string(states_of(x, 4).tensor.dims));
+  }
+  for (const char* out : {"C", "H"}) op.set_output(out, cell);
+}
 inline void infer_lstm_operator(InferShapeContext& op) {
   const LoDTensorDesc x = op.input("Input"), states = states_of(x, 4);
   infer::Batch(x, "input 'Input'").check_has_level("input 'Input'");

@@ -1,16 +1,19 @@
 // SPDX-License-Identifier: Apache-2.0
 /// @file
-/// The operator lstm, and its gradient. Gates are c, i, f and o, in this order; peepholes are after the bias.
+/// The operators lstm and lstm_unit, and their gradients. Gates of lstm are c, i, f and o, in this order; its peepholes
+/// are after the bias.
 #pragma once
 
 #include <lod/core/executor.hpp>
 #include <lod/core/rank_table.hpp>
 #include <lod/core/target.hpp>
 #include <lod/ops/kernel.hpp>
-#include <lod/ops/lstm.hpp>
-#include <lod/ops/matrix_product.hpp>
+#include <lod/ops/lstm_cell.hpp>
 #include <lod/ops/output.hpp>
 #include <lod/ops/recurrent.hpp>
+#include <lod/ops/row_groups.hpp>
+#include <lod/ops/run_copy.hpp>
+#include <lod/ops/staging.hpp>
 #include <lod/program/operator.hpp>
 #include <lod/program/operators/recurrent.hpp>
 #include <lod/program/variable.hpp>
@@ -42,9 +45,12 @@ struct LstmArguments {
     return {.input = size, .forget = 2 * size, .candidate = 0, .output = 3 * size};
   }
   template <class T, class E>
-  const T* bias_numbers(const OperatorCall<E>& call, std::int64_t size) const {
-    return optional_numbers<T>(call, bias, (has_peepholes ? 7 : 4) * size,
-                               has_peepholes ? "those of c i f o and the peepholes of i f o" : "those of c i f o");
+  operation::LstmUnits<T> units(const OperatorCall<E>& call, std::int64_t size) const {
+    const T* const numbers =
+        optional_numbers<T>(call, bias, (has_peepholes ? 7 : 4) * size,
+                            has_peepholes ? "those of c i f o and the peepholes of i f o" : "those of c i f o");
+    return {size, order(size), matrix<T>(call, weight, size, 4 * size), numbers,
+            has_peepholes ? numbers + 4 * size : nullptr};
   }
 };
 
@@ -60,8 +66,7 @@ RunOperator<E> lstm(const OperatorArguments& op) {
       const E& executor = call.executor();
       const auto x = call.template view<T>(in.input);
       const std::int64_t size = state_size(call, in.input, x, 4);
-      const T* const weights = matrix<T>(call, in.weight, size, 4 * size);
-      const T* const b = in.template bias_numbers<T>(call, size);
+      const auto units = in.template units<T>(call, size);
       rank_rows(call, in.input, x, table);
       const operation::StepOrder<E> order(executor, table, in.reverse);
       const kernel::Scratch<E, T> kept(executor, in.initial ? order.sequences() * size : 0);
@@ -77,18 +82,10 @@ RunOperator<E> lstm(const OperatorArguments& op) {
       const kernel::Scratch<E, T> states(executor, order.rows() * size), cells(executor, order.rows() * size);
       order.to_steps(x.data(), 4 * size, gates.data());
       for (std::int64_t t = 0; t < order.steps(); ++t) {
-        const std::int64_t active = order.active(t), start = order.start(t);
-        const std::int64_t last = t > 0 ? order.start(t - 1) * size : 0;
-        const T* const before = t > 0 ? states.data() + last : h0;
-        T* const step = gates.data() + start * 4 * size;
-        if (before) {
-          operation::matrix_product<E, T>(executor, false, false, active, 4 * size, size, 1, before, size, weights,
-                                          4 * size, 1, step, 4 * size);
-        }
-        launch(kernel::StepStates(), executor, active,
-               kernel::PeepholeLstmStep<T>{size, LstmArguments::order(size), b,
-                                           in.has_peepholes ? b + 4 * size : nullptr, t > 0 ? cells.data() + last : c0,
-                                           step, cells.data() + start * size, states.data() + start * size});
+        const std::int64_t start = order.start(t), last = t > 0 ? order.start(t - 1) * size : 0;
+        operation::lstm_step<E, T>(executor, units, order.active(t), t > 0 ? states.data() + last : h0,
+                                   t > 0 ? cells.data() + last : c0, gates.data() + start * 4 * size,
+                                   cells.data() + start * size, states.data() + start * size);
       }
       order.from_steps(static_cast<const T*>(states.data()), size, out.data());
       order.from_steps(static_cast<const T*>(cells.data()), size, out_cell.data());
@@ -113,9 +110,8 @@ RunOperator<E> lstm_grad(const OperatorArguments& op) {
       const E& executor = call.executor();
       const auto x = call.template view<T>(in.input);
       const std::int64_t size = state_size(call, in.input, x, 4), rows = x.rows();
-      const T* const weights = matrix<T>(call, in.weight, size, 4 * size);
-      const T* const b = in.template bias_numbers<T>(call, size);
-      const T* const peepholes = in.has_peepholes ? b + 4 * size : nullptr;
+      const auto units = in.template units<T>(call, size);
+      const T* const peepholes = units.peepholes;
       rank_rows(call, in.input, x, table);
       const operation::StepOrder<E> order(executor, table, in.reverse);
       const T* const gates = matrix<T>(call, gate, rows, 4 * size);
@@ -136,20 +132,12 @@ RunOperator<E> lstm_grad(const OperatorArguments& op) {
       const OutputLike<T, E> to_bias(call, in.bias, dbias, spare[2]);
       order.to_ranks(static_cast<const T*>(nullptr), size, dstate.data());
       order.to_ranks(static_cast<const T*>(nullptr), size, dcell.data());
-      // Transposed once, so that a product with few rows, of which there is one per step, can read it in place.
-      const kernel::Scratch<E, T> transposed(executor, 4 * size * size);
-      launch(kernel::TransposeMatrix(), executor, weights, size, 4 * size, transposed.data());
+      const operation::LstmStepsBack<E, T> back(executor, units);
       for (std::int64_t t = order.steps(); t-- > 0;) {
-        const std::int64_t active = order.active(t), start = order.start(t);
-        T* const step = dgates.data() + start * 4 * size;
-        launch(kernel::StepStates(), executor, active,
-               kernel::PeepholeLstmStepGrad<T>{size, LstmArguments::order(size), peepholes, gates + start * 4 * size,
-                                               t > 0 ? cells.data() + order.start(t - 1) * size : c0,
-                                               cells.data() + start * size, dsteps.data() + start * size, dstate.data(),
-                                               dcell.data(), step,
-                                               peepholes ? dpeepholes.data() + start * 3 * size : nullptr});
-        operation::matrix_product<E, T>(executor, false, false, active, size, 4 * size, 1, step, 4 * size,
-                                        transposed.data(), size, 0, dstate.data(), size);
+        const std::int64_t start = order.start(t);
+        back.step(order.active(t), gates + start * 4 * size, t > 0 ? cells.data() + order.start(t - 1) * size : c0,
+                  cells.data() + start * size, dsteps.data() + start * size, dstate.data(), dcell.data(),
+                  dgates.data() + start * 4 * size, peepholes ? dpeepholes.data() + start * 3 * size : nullptr);
       }
       const T* const by_steps = dgates.data();
       order.from_steps(by_steps, 4 * size, to_input.data());
@@ -166,6 +154,77 @@ RunOperator<E> lstm_grad(const OperatorArguments& op) {
         order.from_ranks(static_cast<const T*>(dstate.data()), size, to_initial.data());
         order.from_ranks(static_cast<const T*>(dcell.data()), size, to_cell.data());
       }
+    });
+  };
+}
+
+/// What lstm_unit and its gradient read. Gates are i, f, o and c, in this order.
+struct LstmUnitArguments {
+  Slot x, before;
+  float forget_bias;
+
+  explicit LstmUnitArguments(const OperatorArguments& op)
+      : x(op.input("X")), before(op.input("C_prev")), forget_bias(op.attr("forget_bias", 0.0F)) {}
+
+  /// A step: the gates in `gates`, which begin as X.
+  template <Executor E, class T>
+  void step(const OperatorCall<E>& call, std::int64_t rows, std::int64_t size, T* gates, T* cell, T* hidden) const {
+    const operation::Array<E, T> bias(call.executor(), 4 * size);
+    for (std::int64_t i = 0; i < 4 * size; ++i) bias[i] = static_cast<T>(i / size == 1 ? forget_bias : 0);
+    launch(kernel::CopyValues(), call.executor(), call.template view<T>(x).data(), rows * 4 * size, gates);
+    const T* const cell_before = matrix<T>(call, before, rows, size);
+    operation::lstm_step<E, T>(call.executor(), {size, order(size), nullptr, bias.on_device(), nullptr}, rows, nullptr,
+                               cell_before, gates, cell, hidden);
+  }
+  static kernel::LstmOrder order(std::int64_t size) noexcept {
+    return {.input = 0, .forget = size, .candidate = 3 * size, .output = 2 * size};
+  }
+};
+
+/// lstm_unit, one step of lstm whose products have been summed up before: X, C_prev -> C?, H?; forget_bias = 0, which
+/// is added to the forget gate. The levels of C and H are those of C_prev.
+template <Executor E>
+RunOperator<E> lstm_unit(const OperatorArguments& op) {
+  return [in = LstmUnitArguments(op), cell = op.optional_output("C"), hidden = op.optional_output("H"),
+          spare = std::array<Variable, 2>()](OperatorCall<E>& call) mutable {
+    call.with_floating(in.x, [&](auto element) {
+      using T = typename decltype(element)::type;
+      const auto x = call.template view<T>(in.x);
+      const std::int64_t rows = x.rows(), size = state_size(call, in.x, x, 4);
+      const kernel::Scratch<E, T> gates(call.executor(), rows * 4 * size);
+      static_cast<void>(matrix<T>(call, in.before, rows, size));
+      const OutputLike<T, E> to_cell(call, in.before, cell, spare[0]), to_hidden(call, in.before, hidden, spare[1]);
+      in.step(call, rows, size, gates.data(), to_cell.data(), to_hidden.data());
+    });
+  };
+}
+
+/// lstm_unit_grad: X, C_prev, C, H, C@GRAD?, H@GRAD? -> X@GRAD?, C_prev@GRAD?; the attribute of lstm_unit.
+template <Executor E>
+RunOperator<E> lstm_unit_grad(const OperatorArguments& op) {
+  const Slot dcell = op.optional_input("C@GRAD"), dhidden = op.optional_input("H@GRAD");
+  const Slot dx = op.optional_output("X@GRAD"), dbefore = op.optional_output("C_prev@GRAD");
+  return [=, in = LstmUnitArguments(op), spare = std::array<Variable, 2>()](OperatorCall<E>& call) mutable {
+    call.with_floating(in.x, [&](auto element) {
+      using T = typename decltype(element)::type;
+      const E& executor = call.executor();
+      const auto x = call.template view<T>(in.x);
+      const std::int64_t rows = x.rows(), size = state_size(call, in.x, x, 4);
+      const kernel::Scratch<E, T> gates(executor, rows * 4 * size), cell(executor, rows * size);
+      const kernel::Scratch<E, T> hidden(executor, rows * size);
+      const T* const dc = dcell ? matrix<T>(call, dcell, rows, size) : nullptr;
+      const T* const dh = dhidden ? matrix<T>(call, dhidden, rows, size) : nullptr;
+      in.step(call, rows, size, gates.data(), cell.data(), hidden.data());
+      const OutputLike<T, E> to_x(call, in.x, dx, spare[0]), to_before(call, in.before, dbefore, spare[1]);
+      if (dc) {
+        launch(kernel::CopyValues(), executor, dc, rows * size, to_before.data());
+      } else {
+        launch(kernel::SetZero(), executor, to_before.data(), rows * size);
+      }
+      launch(kernel::StepStates(), executor, rows,
+             kernel::PeepholeLstmStepGrad<T>{size, LstmUnitArguments::order(size), nullptr, gates.data(),
+                                             matrix<T>(call, in.before, rows, size), cell.data(), dh, nullptr,
+                                             to_before.data(), to_x.data(), nullptr});
     });
   };
 }

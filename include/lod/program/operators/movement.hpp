@@ -455,7 +455,7 @@ RunOperator<E> expand(const OperatorArguments& op) {
                         " numbers in expand_times"}));
     }
     std::array<std::int64_t, Shape::max_rank> made{};
-    for (std::size_t dim = 0; dim < rank; ++dim) made[dim] = shape[dim] * times[dim];
+    for (std::size_t dim = 0; dim < rank; ++dim) made[dim] = Shape{shape[dim], times[dim]}.elements();
     const Shape result = first_of(made, rank);
     const auto size = static_cast<std::int64_t>(size_of(from.data_type()));
     auto y = call.output_bytes(out, from.data_type(), result, AnyLoDTensor());

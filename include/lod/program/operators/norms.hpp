@@ -9,13 +9,17 @@
 #include <lod/core/executor.hpp>
 #include <lod/core/shape.hpp>
 #include <lod/core/target.hpp>
+#include <lod/ops/kernel.hpp>
+#include <lod/ops/new_offsets.hpp>
 #include <lod/program/operator.hpp>
 #include <lod/program/operators/shapes.hpp>
 
 #include <algorithm>
+#include <array>
 #include <cmath>
 #include <cstddef>
 #include <cstdint>
+#include <numeric>
 #include <string>
 
 namespace lod::inline LOD_INTERFACE::inline LOD_TARGET::operators_of_programs {
@@ -171,15 +175,75 @@ struct Channels {
     }
     return Around(shape, is_last ? shape.size() - 1 : 1);
   }
-  /// Calls f(i) with the place of each number of channel k.
+};
+
+/// Channels that are summed up together, 16 numbers side by side: one channel, or, where channels are the last
+/// dimension, some of them.
+class ChannelBlock {
+ public:
+  static constexpr std::int64_t lanes = 16;
+  using Lanes = std::array<double, static_cast<std::size_t>(lanes)>;
+
+  /// How many blocks X is, as blocks of channels.
+  static std::int64_t count(const Around& x) noexcept { return x.after > 1 ? x.along : (x.along + lanes - 1) / lanes; }
+  ChannelBlock(const Around& x, std::int64_t i) noexcept
+      : x_(x),
+        is_one_(x.after > 1),
+        first_(is_one_ ? i : i * lanes),
+        channels_(is_one_ ? 1 : std::min(lanes, x.along - first_)) {
+    if (x.after == 0) x_.before = 0;
+  }
+
+  /// f(channel) of each lane's; lanes that are not used have the last one's.
   template <class F>
-  static void for_each(const Around& around, std::int64_t k, const F& f) {
-    for (std::int64_t i = 0; i < around.before; ++i) {
-      const std::int64_t first = (i * around.along + k) * around.after;
-      for (std::int64_t j = first; j < first + around.after; ++j) f(j);
+  Lanes of_channels(const F& f) const {
+    Lanes found;
+    for (std::size_t lane = 0; lane < found.size(); ++lane) {
+      found[lane] = f(first_ + (is_one_ ? 0 : std::min(static_cast<std::int64_t>(lane), channels_ - 1)));
+    }
+    return found;
+  }
+  /// Writes a number of each channel to its place in `numbers`.
+  void write(const Lanes& found, double* numbers) const noexcept {
+    std::copy_n(found.begin(), channels_, numbers + first_);
+  }
+  /// Calls f(place, lane) for all numbers.
+  template <class F>
+  void for_each(const F& f) const {
+    const std::int64_t run = is_one_ ? x_.after : channels_;
+    for (std::int64_t i = 0; i < x_.before; ++i) {
+      std::int64_t place = (i * x_.along + first_) * x_.after;
+      const std::int64_t end = place + run;
+      for (; place + lanes <= end; place += lanes) {
+        for (std::size_t lane = 0; lane < lanes; ++lane) f(place + static_cast<std::int64_t>(lane), lane);
+      }
+      for (std::size_t lane = 0; place < end; ++place, ++lane) f(place, lane);
     }
   }
+  /// The sums of f(place, lane) over each channel, in all of its lanes.
+  template <class F>
+  Lanes sums(const F& f) const {
+    Lanes totals{};
+    for_each([&](std::int64_t place, std::size_t lane) { totals[lane] += f(place, lane); });
+    if (is_one_) totals.fill(std::accumulate(totals.begin(), totals.end(), 0.0));
+    return totals;
+  }
+
+ private:
+  Around x_;
+  bool is_one_;
+  std::int64_t first_;
+  std::int64_t channels_;
 };
+/// Calls f(ChannelBlock) for all of X, by all threads.
+template <class T, class E, class F>
+void for_each_channel_block(const E& executor, const Around& x, const F& f) {
+  const std::int64_t bytes = x.before * x.along * x.after * static_cast<std::int64_t>(sizeof(T));
+  launch(kernel::ForEachRange(), executor, ChannelBlock::count(x), bytes,
+         [&](std::int64_t, std::int64_t begin, std::int64_t end) {
+           for (std::int64_t i = begin; i < end; ++i) f(ChannelBlock(x, i));
+         });
+}
 
 /// batch_norm: X, Scale, Bias, Mean, Variance -> Y, MeanOut, VarianceOut, SavedMean, SavedVariance; epsilon = 1e-5,
 /// momentum = 0.9, data_layout = "NCHW", is_test = false, use_global_stats = false. In training channels are normalised
@@ -205,33 +269,37 @@ RunOperator<E> batch_norm(const OperatorArguments& op) {
       const T* const offsets = some_numbers<T>(call, channels.bias, count);
       const T* const given[] = {some_numbers<T>(call, statistics[0], count),
                                 some_numbers<T>(call, statistics[1], count)};
-      const Workspace::Loan<double> means(call.executor().workspace(), count);
-      const Workspace::Loan<double> variances(call.executor().workspace(), count);
-      for (std::int64_t k = 0; k < count; ++k) {
-        auto mean = static_cast<double>(given[0][k]), variance = static_cast<double>(given[1][k]);
-        if (is_trained) {
-          const auto size = static_cast<double>(around.before * around.after);
-          mean = variance = 0;
-          Channels::for_each(around, k, [&](std::int64_t i) { mean += static_cast<double>(values[i]); });
-          mean = size > 0 ? mean / size : 0;
-          Channels::for_each(around, k, [&](std::int64_t i) {
-            const double distance = static_cast<double>(values[i]) - mean;
-            variance += distance * distance;
-          });
-          variance = size > 0 ? variance / size : 0;
-        }
-        means[k] = mean;
-        variances[k] = variance;
-      }
+      const Workspace::Loan<double> means(call.executor().workspace(), is_trained ? count : 0);
+      const Workspace::Loan<double> variances(call.executor().workspace(), is_trained ? count : 0);
       auto y = call.output_bytes(out, from.data_type(), from.lod(), from.row_shape(), from.rows());
       T* const to = y.template elements<T>();
-      for (std::int64_t k = 0; k < count; ++k) {
-        const double slope = static_cast<double>(slopes[k]) / std::sqrt(variances[k] + channels.epsilon);
-        const double offset = static_cast<double>(offsets[k]) - means[k] * slope;
-        Channels::for_each(around, k, [&](std::int64_t i) {
-          to[i] = static_cast<T>(static_cast<double>(values[i]) * slope + offset);
+      const auto size = static_cast<double>(std::max<std::int64_t>(around.before * around.after, 1));
+      for_each_channel_block<T>(call.executor(), around, [&](const ChannelBlock& block) {
+        using Lanes = ChannelBlock::Lanes;
+        const auto given_to = [&](const T* numbers) {
+          return block.of_channels([=](std::int64_t k) { return static_cast<double>(numbers[k]); });
+        };
+        Lanes mean = given_to(given[0]), variance = given_to(given[1]);
+        if (is_trained) {
+          mean = block.sums([&](std::int64_t i, std::size_t) { return static_cast<double>(values[i]); });
+          for (double& one : mean) one /= size;
+          variance = block.sums([&](std::int64_t i, std::size_t lane) {
+            const double distance = static_cast<double>(values[i]) - mean[lane];
+            return distance * distance;
+          });
+          for (double& one : variance) one /= size;
+          block.write(mean, means.data());
+          block.write(variance, variances.data());
+        }
+        Lanes slope = given_to(slopes), offset = given_to(offsets);
+        for (std::size_t lane = 0; lane < slope.size(); ++lane) {
+          slope[lane] /= std::sqrt(variance[lane] + channels.epsilon);
+          offset[lane] -= mean[lane] * slope[lane];
+        }
+        block.for_each([&](std::int64_t i, std::size_t lane) {
+          to[i] = static_cast<T>(static_cast<double>(values[i]) * slope[lane] + offset[lane]);
         });
-      }
+      });
       for (std::size_t which = 0; is_trained && which < 2; ++which) {
         auto kept = call.output_bytes(saved[which], from.data_type(), LoD(), {}, count);
         T* const own = kept.template elements<T>();
@@ -267,22 +335,21 @@ RunOperator<E> batch_norm_grad(const OperatorArguments& op) {
                                                                      some_numbers<T>(call, variance, count);
       const Workspace::Loan<double> totals(call.executor().workspace(), count);
       const Workspace::Loan<double> along(call.executor().workspace(), count);
-      const auto inverse = [&](std::int64_t k) {
+      // The mean of a channel, and 1 / sqrt(its variance + epsilon).
+      const auto mean_of = [=](std::int64_t k) { return static_cast<double>(means[k]); };
+      const auto inverse_of = [=, is_global = channels.is_global, epsilon = channels.epsilon](std::int64_t k) {
         const auto spread = static_cast<double>(spreads[k]);
-        return channels.is_global ? 1 / std::sqrt(spread + channels.epsilon) : spread;
+        return is_global ? 1 / std::sqrt(spread + epsilon) : spread;
       };
-      const auto normal = [&](std::int64_t i, std::int64_t k) {
-        return (static_cast<double>(values[i]) - static_cast<double>(means[k])) * inverse(k);
-      };
-      for (std::int64_t k = 0; k < count; ++k) {
-        double total = 0, product = 0;
-        Channels::for_each(around, k, [&](std::int64_t i) {
-          total += static_cast<double>(given[i]);
-          product += static_cast<double>(given[i]) * normal(i, k);
-        });
-        totals[k] = total;
-        along[k] = product;
-      }
+      for_each_channel_block<T>(call.executor(), around, [&](const ChannelBlock& block) {
+        const auto center = block.of_channels(mean_of), inverse = block.of_channels(inverse_of);
+        block.write(block.sums([&](std::int64_t i, std::size_t) { return static_cast<double>(given[i]); }),
+                    totals.data());
+        block.write(block.sums([&](std::int64_t i, std::size_t lane) {
+          return static_cast<double>(given[i]) * ((static_cast<double>(values[i]) - center[lane]) * inverse[lane]);
+        }),
+                    along.data());
+      });
       const auto write = [&](const Slot& slot, const Slot& like, const double* numbers) {
         if (!slot) return;
         write_sums<T>(call, slot, call.tensor(like), [&](double* sums) { std::copy_n(numbers, count, sums); });
@@ -292,14 +359,19 @@ RunOperator<E> batch_norm_grad(const OperatorArguments& op) {
       if (!dx) return;
       auto out = call.output_bytes(dx, from.data_type(), from.lod(), from.row_shape(), from.rows());
       T* const to = out.template elements<T>();
-      const double size = channels.is_global ? 0 : static_cast<double>(around.before * around.after);
-      for (std::int64_t k = 0; k < count; ++k) {
-        const double slope = static_cast<double>(slopes[k]) * inverse(k);
-        const double back = size > 0 ? totals[k] / size : 0, turn = size > 0 ? along[k] / size : 0;
-        Channels::for_each(around, k, [&](std::int64_t i) {
-          to[i] = static_cast<T>(slope * (static_cast<double>(given[i]) - back - normal(i, k) * turn));
+      const double share =
+          channels.is_global ? 0 : 1 / static_cast<double>(std::max<std::int64_t>(around.before * around.after, 1));
+      for_each_channel_block<T>(call.executor(), around, [&](const ChannelBlock& block) {
+        const auto center = block.of_channels(mean_of), inverse = block.of_channels(inverse_of);
+        const auto slope =
+            block.of_channels([&](std::int64_t k) { return static_cast<double>(slopes[k]) * inverse_of(k); });
+        const auto back = block.of_channels([&](std::int64_t k) { return totals[k] * share; });
+        const auto turn = block.of_channels([&](std::int64_t k) { return along[k] * share; });
+        block.for_each([&](std::int64_t i, std::size_t lane) {
+          const double normal = (static_cast<double>(values[i]) - center[lane]) * inverse[lane];
+          to[i] = static_cast<T>(slope[lane] * (static_cast<double>(given[i]) - back[lane] - normal * turn[lane]));
         });
-      }
+      });
     });
   };
 }

@@ -8,6 +8,8 @@
 #include <lod/core/executor.hpp>
 #include <lod/core/shape.hpp>
 #include <lod/core/target.hpp>
+#include <lod/ops/kernel.hpp>
+#include <lod/ops/new_offsets.hpp>
 #include <lod/program/operator.hpp>
 #include <lod/program/operators/shapes.hpp>
 #include <lod/program/operators/windows.hpp>
@@ -19,14 +21,29 @@
 
 namespace lod::inline LOD_INTERFACE::inline LOD_TARGET::operators_of_programs {
 
-/// A window of an image: where its pixels are in the images, and where its result is.
-struct PooledWindow {
-  std::int64_t channel;  ///< where its channel begins in the images
-  PooledPixels rows;
-  PooledPixels columns;
-  std::int64_t result;
-
-  bool is_empty() const noexcept { return rows.begin >= rows.end || columns.begin >= columns.end; }
+/// What max pooling makes of the numbers of a window: the greatest, NaN if one is, and the lowest of all without
+/// pixels.
+template <class T>
+struct GreatestOfWindow {
+  using Partial = T;
+  static constexpr Partial none = -std::numeric_limits<T>::infinity();
+  static Partial with(Partial greatest, Partial more) noexcept {
+    const Partial kept = greatest < more ? more : greatest;  // without a jump, of which random numbers mispredict many
+    return std::isnan(more) ? more : kept;
+  }
+  static T result(Partial greatest, bool is_empty, std::int64_t) noexcept {
+    return is_empty ? std::numeric_limits<T>::lowest() : greatest;
+  }
+};
+/// Their mean, 0 without pixels.
+template <class T>
+struct MeanOfWindow {
+  using Partial = double;
+  static constexpr Partial none = 0;
+  static Partial with(Partial total, Partial more) noexcept { return total + more; }
+  static T result(Partial total, bool, std::int64_t divisor) noexcept {
+    return static_cast<T>(total / static_cast<double>(divisor));
+  }
 };
 
 /// The windows of images of a shape.
@@ -45,39 +62,34 @@ class Pooling {
   ImageLayout x;  ///< the images
   ImageLayout y;  ///< the result
 
-  /// Calls f(PooledWindow) for each.
-  template <class F>
-  void for_each(const F& f) const noexcept {
-    if (shape.elements() == 0) return;  // other dimensions may be greater than any memory
-    for (std::int64_t image = 0; image < x.images; ++image) {
-      for (std::int64_t channel = 0; channel < x.channels; ++channel) {
-        const std::int64_t first = image * x.image + channel * x.channel;
-        const std::int64_t place = image * y.image + channel * y.channel;
-        for (std::int64_t i = 0; i < y.height; ++i) {
-          const PooledPixels rows = options_.pixels(vertical_, i);
-          for (std::int64_t j = 0; j < y.width; ++j) {
-            f(PooledWindow{first, rows, options_.pixels(horizontal_, j), place + i * y.row + j * y.pixel});
-          }
-        }
-      }
-    }
+  /// The numbers of a pixel that lie side by side: its channels, if they are the last dimension.
+  std::int64_t lanes() const noexcept { return x.pixel; }
+  std::int64_t line() const noexcept { return x.width * lanes(); }  ///< the numbers of a row of pixels
+
+  const WindowsAlongSide& horizontal() const noexcept { return horizontal_; }
+  PooledPixels rows(std::int64_t i) const noexcept { return options_.pixels(vertical_, i); }
+  PooledPixels columns(std::int64_t j) const noexcept { return options_.pixels(horizontal_, j); }
+  /// By what the sum over a window is divided to be the mean; at least 1, without pixels too.
+  std::int64_t divisor(const PooledPixels& rows, const PooledPixels& columns) const noexcept {
+    const std::int64_t pixels =
+        options_.counts_paddings() ? rows.all * columns.all : (rows.end - rows.begin) * (columns.end - columns.begin);
+    return std::max<std::int64_t>(pixels, 1);
   }
-  /// Calls f(place) for each pixel of a window in the images, from left to right and from top to bottom.
-  template <class F>
-  void for_each_pixel(const PooledWindow& window, const F& f) const noexcept {
-    for (std::int64_t row = window.rows.begin; row < window.rows.end; ++row) {
-      std::int64_t place = window.channel + row * x.row + window.columns.begin * x.pixel;
-      for (std::int64_t column = window.columns.begin; column < window.columns.end; ++column, place += x.pixel) {
-        f(place);
-      }
-    }
+
+  /// Calls f(first number of x, first number of y, part) for each channel of each image, or, with channels last, for
+  /// each image: by all threads, each with parts of its own.
+  template <class E, class F>
+  void for_each_image(const E& executor, const F& f) const {
+    launch(kernel::ForEachRange(), executor, count(), bytes(),
+           [&](std::int64_t part, std::int64_t begin, std::int64_t end) {
+             const std::int64_t size = x.height * line(), result = y.height * y.width * lanes();
+             for (std::int64_t i = begin; i < end; ++i) f(i * size, i * result, part);
+           });
   }
-  /// By what the sum over a window is divided to be the mean.
-  template <class T>
-  T divisor(const PooledWindow& window) const noexcept {
-    const PooledPixels &rows = window.rows, &columns = window.columns;
-    return static_cast<T>(options_.counts_paddings() ? rows.all * columns.all
-                                                     : (rows.end - rows.begin) * (columns.end - columns.begin));
+  /// The numbers in a line of pixels, or in one of results, for each part.
+  template <class E>
+  std::int64_t lines(const E& executor, const ImageLayout& of) const noexcept {
+    return count() == 0 ? 0 : of.width * lanes() * launch(kernel::RangeCount(), executor, count(), bytes());
   }
 
  private:
@@ -94,13 +106,49 @@ class Pooling {
                                    : Shape{images[0], channels, height, width};
   }
 
+  /// Where there is nothing to compute, other dimensions may be greater than any memory.
+  std::int64_t count() const noexcept { return shape.elements() > 0 ? x.images * x.channels / lanes() : 0; }
+  std::int64_t bytes() const noexcept {
+    return count() * x.height * line() * static_cast<std::int64_t>(sizeof(double));
+  }
+
   ImagePoolOptions options_;
   WindowsAlongSide vertical_;
   WindowsAlongSide horizontal_;
 };
 
+/// Pools images: first the rows of windows, as lines of pixels, then the columns.
+template <class Pool, class E, class T>
+void pool(const E& executor, const Pooling& of, const T* images, typename Pool::Partial* lines, T* to) {
+  using A = typename Pool::Partial;
+  const std::int64_t size = of.line(), lanes = of.lanes();
+  of.for_each_image(executor, [&](std::int64_t first, std::int64_t result, std::int64_t part) {
+    A* const line = lines + part * size;
+    for (std::int64_t i = 0; i < of.y.height; ++i) {
+      const PooledPixels rows = of.rows(i);
+      std::fill_n(line, size, Pool::none);
+      for (std::int64_t row = rows.begin; row < rows.end; ++row) {
+        const T* const pixels = images + first + row * size;
+        for (std::int64_t k = 0; k < size; ++k) line[k] = Pool::with(line[k], static_cast<A>(pixels[k]));
+      }
+      for (std::int64_t j = 0; j < of.y.width; ++j) {
+        const PooledPixels columns = of.columns(j);
+        const bool is_empty = rows.begin >= rows.end || columns.begin >= columns.end;
+        const std::int64_t divisor = of.divisor(rows, columns);
+        for (std::int64_t lane = 0; lane < lanes; ++lane) {
+          A pooled = Pool::none;
+          for (std::int64_t column = columns.begin; column < columns.end; ++column) {
+            pooled = Pool::with(pooled, line[column * lanes + lane]);
+          }
+          to[result++] = Pool::result(pooled, is_empty, divisor);
+        }
+      }
+    }
+  });
+}
+
 /// pool2d: X -> Out; attributes as ImagePoolOptions; data_format = "NCHW" or "NHWC". A window without pixels has the
-/// mean 0 and the greatest number -infinity.
+/// mean 0, and as the greatest number the lowest that there is.
 template <Executor E>
 RunOperator<E> pool2d(const OperatorArguments& op) {
   const Slot x = op.input("X"), out = op.output("Out");
@@ -110,25 +158,81 @@ RunOperator<E> pool2d(const OperatorArguments& op) {
     call.with_floating(x, [&](auto element) {
       using T = typename decltype(element)::type;
       const T* const images = call.template view<T>(x).data();
-      auto y = call.output_bytes(out, from.data_type(), of.shape, from);
-      T* const to = y.template elements<T>();
-      of.for_each([&](const PooledWindow& window) {
-        if (options.is_max()) {
-          T greatest = window.is_empty() ? std::numeric_limits<T>::lowest() : -std::numeric_limits<T>::infinity();
-          bool has_nan = false;  // without a jump, of which random numbers would mispredict many
-          of.for_each_pixel(window, [&](std::int64_t i) {
-            greatest = greatest < images[i] ? images[i] : greatest;
-            has_nan |= std::isnan(images[i]);
-          });
-          to[window.result] = has_nan ? std::numeric_limits<T>::quiet_NaN() : greatest;
-        } else {
-          double total = 0;
-          of.for_each_pixel(window, [&](std::int64_t i) { total += static_cast<double>(images[i]); });
-          to[window.result] = window.is_empty() ? T{0} : static_cast<T>(total / of.template divisor<double>(window));
-        }
-      });
+      const auto run = [&]<class Pool>(Pool) {
+        const Workspace::Loan<typename Pool::Partial> lines(call.executor().workspace(),
+                                                            of.lines(call.executor(), of.x));
+        auto y = call.output_bytes(out, from.data_type(), of.shape, from);
+        pool<Pool>(call.executor(), of, images, lines.data(), y.template elements<T>());
+      };
+      options.is_max() ? run(GreatestOfWindow<T>()) : run(MeanOfWindow<T>());
     });
   };
+}
+
+/// Adds the gradient of each window to that of the pixel which is its greatest number, the first of several. Where the
+/// pixels are is noted for the windows of a row at once, pixel k of all of them after the other: from the last to the
+/// first, so that the first is what remains. `places` is a line of results for each part.
+template <class E, class T>
+void add_to_greatest(const E& executor, const Pooling& of, const T* images, const T* pooled, const T* given,
+                     std::int64_t* places, T* to) {
+  const std::int64_t size = of.line(), lanes = of.lanes(), results = of.y.width * lanes;
+  const WindowsAlongSide& side = of.horizontal();
+  // Windows side by side, or, with channels last, the channels of a window.
+  const std::int64_t run = lanes == 1 ? of.y.width : lanes, step = lanes == 1 ? side.stride : 1;
+  of.for_each_image(executor, [&](std::int64_t first, std::int64_t result, std::int64_t part) {
+    const T* const image = images + first;
+    std::int64_t* const found = places + part * results;
+    for (std::int64_t i = 0; i < of.y.height; ++i, result += results) {
+      const PooledPixels rows = of.rows(i);
+      const T* const greatest = pooled + result;
+      std::fill_n(found, results, std::int64_t{-1});
+      for (std::int64_t row = rows.end; row-- > rows.begin;) {
+        for (std::int64_t k = side.window; k-- > 0;) {
+          const std::int64_t begin = side.first(k) * lanes, end = side.last(k) * lanes;
+          if (begin == end) {  // of windows that are larger than images, most pixels are outside
+            if (end == results) break;
+            k -= side.pixel(end / lanes, k) - side.size;
+          }
+          for (std::int64_t j = begin; j < end; j += run) {
+            const std::int64_t place = row * size + side.pixel(j / lanes, k) * lanes, stop = std::min(run, end - j);
+            for (std::int64_t n = 0; n < stop; ++n) {
+              const T number = image[place + n * step], other = greatest[j + n];
+              const bool is_it = (number == other) | ((number != number) & (other != other));  // by no jump
+              const std::int64_t mask = -static_cast<std::int64_t>(is_it);
+              found[j + n] = ((place + n * step) & mask) | (found[j + n] & ~mask);
+            }
+          }
+        }
+      }
+      for (std::int64_t j = 0; j < results; ++j) {
+        if (found[j] >= 0) to[first + found[j]] += given[result + j];
+      }
+    }
+  });
+}
+/// Adds to the gradient of each pixel its share of that of each window: first to the columns of the windows, in a line
+/// of pixels, then that line to all of their rows.
+template <class E, class T>
+void add_to_all(const E& executor, const Pooling& of, const T* given, T* lines, T* to) {
+  const std::int64_t size = of.line(), lanes = of.lanes();
+  of.for_each_image(executor, [&](std::int64_t first, std::int64_t result, std::int64_t part) {
+    T* const line = lines + part * size;
+    for (std::int64_t i = 0; i < of.y.height; ++i) {
+      const PooledPixels rows = of.rows(i);
+      std::fill_n(line, size, T{0});
+      for (std::int64_t j = 0; j < of.y.width; ++j, result += lanes) {
+        const PooledPixels columns = of.columns(j);
+        const auto divisor = static_cast<T>(of.divisor(rows, columns));
+        for (std::int64_t column = columns.begin; column < columns.end; ++column) {
+          for (std::int64_t lane = 0; lane < lanes; ++lane)
+            line[column * lanes + lane] += given[result + lane] / divisor;
+        }
+      }
+      for (std::int64_t row = rows.begin; row < rows.end; ++row) {
+        for (std::int64_t k = 0; k < size; ++k) to[first + row * size + k] += line[k];
+      }
+    }
+  });
 }
 
 /// pool2d_grad: X, Out, Out@GRAD -> X@GRAD; attributes as `pool2d`. The greatest number of a window, the first of
@@ -143,22 +247,13 @@ RunOperator<E> pool2d_grad(const OperatorArguments& op) {
       using T = typename decltype(element)::type;
       const T* const images = call.template view<T>(x).data();
       const T *const pooled = numbers_of<T>(call, y, of.shape), *const given = numbers_of<T>(call, dy, of.shape);
+      const Workspace::Loan<std::int64_t> places(call.executor().workspace(),
+                                                 options.is_max() ? of.lines(call.executor(), of.y) : 0);
+      const Workspace::Loan<T> lines(call.executor().workspace(),
+                                     options.is_max() ? 0 : of.lines(call.executor(), of.x));
       write_added<T>(call, dx, from, [&](T* to) {
-        of.for_each([&](const PooledWindow& window) {
-          if (window.is_empty()) return;
-          const T slope = given[window.result], greatest = pooled[window.result];
-          if (options.is_max()) {
-            std::int64_t winner = -1;
-            of.for_each_pixel(window, [&](std::int64_t i) {
-              const bool is_it = images[i] == greatest || (std::isnan(images[i]) && std::isnan(greatest));
-              if (is_it && winner < 0) winner = i;
-            });
-            if (winner >= 0) to[winner] += slope;
-          } else {
-            const T share = slope / of.template divisor<T>(window);
-            of.for_each_pixel(window, [&](std::int64_t i) { to[i] += share; });
-          }
-        });
+        options.is_max() ? add_to_greatest(call.executor(), of, images, pooled, given, places.data(), to)
+                         : add_to_all(call.executor(), of, given, lines.data(), to);
       });
     });
   };

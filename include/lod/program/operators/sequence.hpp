@@ -316,14 +316,14 @@ RunOperator<E> im2sequence(const OperatorArguments& op) {
   return calls<E>(im2sequence_into, op.output("Out"), Reals{op.input("X")}, im2sequence_options(op));
 }
 
-/// edit_distance: Hyps, Refs -> Out, SequenceNum?; normalized = true. Out is a column, {sequences, 1}, without levels.
+/// edit_distance: Hyps, Refs -> Out, SequenceNum?; normalized = false. Out is a column, {sequences, 1}, without levels.
 template <Executor E>
 RunOperator<E> edit_distance(const OperatorArguments& op) {
   op.expect_no_input("HypsLength");
   op.expect_no_input("RefsLength");
   const Slot found = op.input("Hyps"), expected = op.input("Refs"), out = op.output("Out");
   const Slot count = op.optional_output("SequenceNum");
-  const EditDistanceOptions options{.normalized = op.attr("normalized", true)};
+  const EditDistanceOptions options{.normalized = op.attr("normalized", false)};
   return [=, distances = LoDTensor<float>()](OperatorCall<E>& call) mutable {
     call.with_id(found, [&](auto element) {
       using T = typename decltype(element)::type;

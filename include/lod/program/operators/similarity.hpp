@@ -121,7 +121,7 @@ RunOperator<E> cos_sim_grad(const OperatorArguments& op) {
 /// auc: Predict, Label, StatPos, StatNeg -> AUC, StatPosOut, StatNegOut; num_thresholds = 8191, slide_steps = 1: the
 /// area under the curve of true over false positives (curve = "ROC"), of the last column of Predict, numbers from 0
 /// to 1. The statistics count positive and negative labels by thresholds: for each of the last `slide_steps` runs and
-/// for these together, then how many runs there were; with slide_steps = 0 for all runs.
+/// for these together, then how many runs there were, n numbers in all, {n}; with slide_steps = 0 for all runs, {1, n}.
 template <Executor E>
 RunOperator<E> auc(const OperatorArguments& op) {
   op.expect_no_input("InsTagWeight");
@@ -134,6 +134,7 @@ RunOperator<E> auc(const OperatorArguments& op) {
   if (steps < 0) op.refuse_attr("slide_steps", "0 or more");
   return [=](OperatorCall<E>& call) {
     const std::int64_t buckets = thresholds + 1, count = (1 + steps) * buckets + (steps > 0 ? 1 : 0);
+    const Shape shape = steps > 0 ? Shape{count} : Shape{1, count};
     for (const Slot& slot : before) static_cast<void>(some_numbers<std::int64_t>(call, slot, count));
     const AnyLoDTensor& from = call.tensor(predict);
     const std::int64_t rows = from.rows(), width = from.row_size();
@@ -156,6 +157,8 @@ RunOperator<E> auc(const OperatorArguments& op) {
       std::int64_t* all[2];
       for (std::size_t which = 0; which < 2; ++which) {
         stats[which] = changed<std::int64_t>(call, before[which], after[which]).data();
+        AnyLoDTensor& kept = call.variable(after[which]).template get<AnyLoDTensor>();  // and its memory, of that size
+        kept = kept.resized(kept.data_type(), LoD(), shape.without_first(), shape.front(), call.executor().resource());
         all[which] = stats[which] + steps * buckets;
         std::int64_t& runs = stats[which][count - 1];
         const std::int64_t step = steps > 0 ? std::max<std::int64_t>(runs, 0) % steps : 0;

@@ -50,7 +50,7 @@ template <class A>
                                                                const xsimd::batch<A>& c) {
   using V = xsimd::batch<A>;
   const V most = xsimd::max(a, xsimd::max(b, c));
-  const V by = choose(most == V(CtcRows<A>::nothing), V(A{}), most);
+  const V by = xsimd::select(most == V(CtcRows<A>::nothing), V(A{}), most);
   return by + logarithm(exponential(a - by) + exponential(b - by) + exponential(c - by));
 }
 
@@ -86,7 +86,7 @@ class CtcPaths {
         next.put(s, emission + log_sum_of_three<A>(load(before + s), load(before + s - 1),
                                                    load(before + s - 2) + load(skips() + s)));
       } else {
-        next.put(s, choose(first_lanes<A>(2 - s), emission, Vector<A>(nothing)));
+        next.put(s, xsimd::select(first_lanes<A>(2 - s), emission, Vector<A>(nothing)));
       }
     }
     return next.shift(stride());
@@ -105,8 +105,8 @@ class CtcPaths {
       Vector<A> end;
       if (is_last) {
         const std::int64_t left = states_.count() - s;
-        end = choose(first_lanes<A>(left), Vector<A>(A{}), Vector<A>(nothing));
-        end = choose(first_lanes<A>(left - 2), Vector<A>(nothing), end);
+        end = xsimd::select(first_lanes<A>(left), Vector<A>(A{}), Vector<A>(nothing));
+        end = xsimd::select(first_lanes<A>(left - 2), Vector<A>(nothing), end);
       } else {
         end = log_sum_of_three<A>(load(after + s), load(after + s + 1), load(after + s + 2) + load(skips() + s + 2));
       }

@@ -42,8 +42,8 @@ inline xsimd::batch<float> exponential(const xsimd::batch<float>& number) {
   const __mmask16 normal = _mm512_cmp_ps_mask(x, _mm512_set1_ps(-87.3365447f), _CMP_NLT_UQ);
   return _mm512_maskz_scalef_ps(normal, mantissa, n);
 #else
-  const V finite = choose(x < V(-87.3365447f), V(0.f), xsimd::ldexp(mantissa, xsimd::to_int(n)));
-  return choose(x > V(88.3762626f), V(std::numeric_limits<float>::infinity()), finite);
+  const V finite = xsimd::select(x < V(-87.3365447f), V(0.f), xsimd::ldexp(mantissa, xsimd::to_int(n)));
+  return xsimd::select(x > V(88.3762626f), V(std::numeric_limits<float>::infinity()), finite);
 #endif
 }
 
@@ -85,8 +85,8 @@ inline xsimd::batch<float> logarithm(const xsimd::batch<float>& x) {
   const V small = multiply_add(q, r * r, n * V(-2.12194440e-4f));
   const V finite = multiply_add(n, V(0.693359375f), small + r);
   const V unless_tiny =
-      choose(x < V(std::numeric_limits<float>::min()), V(-std::numeric_limits<float>::infinity()), finite);
-  return choose(x <= V(std::numeric_limits<float>::max()), unless_tiny, x);
+      xsimd::select(x < V(std::numeric_limits<float>::min()), V(-std::numeric_limits<float>::infinity()), finite);
+  return xsimd::select(x <= V(std::numeric_limits<float>::max()), unless_tiny, x);
 }
 
 }  // namespace lod::inline LOD_INTERFACE::kernel::inline LOD_TARGET::cpu

@@ -19,15 +19,21 @@ inline std::int64_t range_bytes(std::int64_t count) noexcept {
 }
 }  // namespace cpu
 
+inline std::int64_t launch(RangeCount, const CpuExecutor& executor, std::int64_t count, std::int64_t bytes) noexcept {
+  return std::clamp<std::int64_t>(count, 1, cpu::pieces(executor, bytes));
+}
 inline std::int64_t launch(RangeCount, const CpuExecutor& executor, std::int64_t count) noexcept {
-  return std::clamp<std::int64_t>(count, 1, cpu::pieces(executor, cpu::range_bytes(count)));
+  return launch(RangeCount(), executor, count, cpu::range_bytes(count));
+}
+template <class Body>
+void launch(ForEachRange, const CpuExecutor& executor, std::int64_t count, std::int64_t bytes, const Body& body) {
+  const std::int64_t all = launch(RangeCount(), executor, count, bytes);
+  const auto cut = [=](std::int64_t part) { return count / all * part + std::min(part, count % all); };
+  cpu::parallel_for(executor, all, bytes, [&](std::int64_t part) { body(part, cut(part), cut(part + 1)); });
 }
 template <class Body>
 void launch(ForEachRange, const CpuExecutor& executor, std::int64_t count, const Body& body) {
-  const std::int64_t all = launch(RangeCount(), executor, count);
-  const auto cut = [=](std::int64_t part) { return count / all * part + std::min(part, count % all); };
-  cpu::parallel_for(executor, all, cpu::range_bytes(count),
-                    [&](std::int64_t part) { body(part, cut(part), cut(part + 1)); });
+  launch(ForEachRange(), executor, count, cpu::range_bytes(count), body);
 }
 
 }  // namespace lod::inline LOD_INTERFACE::kernel::inline LOD_TARGET

@@ -183,11 +183,13 @@ struct Kernel<CrfDecoding> {
     const Workspace::Loan<A> nans(executor.workspace(), stride);  // what makes the scores of a tag NaN
     const Workspace::Loan<A> scores(executor.workspace(), lod::detail::saturated_product(rows, stride));
     const cpu::Chain<T> chain(emission, rows, tags, transition, weights.data());
-    std::fill_n(nans.data(), stride, A{});
-    for (std::int64_t j = 0; j < tags; ++j) {
+    for (std::int64_t j = 0; j < stride; j += cpu::lanes<A>) {
+      cpu::Vector<A> nan(A{});
       for (std::int64_t i = 0; i < tags; ++i) {
-        if (lod::detail::is_nan(chain.into(j)[i])) nans[j] = chain.into(j)[i];
+        const cpu::Vector<A> weight = cpu::load(chain.from(i) + j);
+        nan = xsimd::select(xsimd::isnan(weight), weight, nan);
       }
+      cpu::store<A>(nans.data() + j, nan);
     }
     cpu::for_each_chain<A>(executor, sequences, tags, [&](std::int64_t i, int) {
       const std::int64_t begin = sequences.begin(i), end = begin + sequences.length(i);
@@ -224,7 +226,7 @@ struct Kernel<CrfDecoding> {
     cpu::Vector<A> best(-std::numeric_limits<A>::infinity());
     for (std::int64_t j = 0; j < tags; j += cpu::lanes<A>) {
       const cpu::Vector<A> sums = cpu::load(scores + j) + cpu::load(weights + j);
-      best = cpu::choose(cpu::exceeds(sums, best), sums, best);
+      best = xsimd::select(cpu::exceeds(sums, best), sums, best);
     }
     const A greatest = cpu::greatest_lane(best);
     for (std::int64_t j = 0; j < tags; ++j) {
@@ -260,13 +262,14 @@ class PathSums : public Chain<T> {
       Vector<A> most(nothing);
       for (std::int64_t i = 0; i < stride(); i += lanes<A>) {
         const Vector<A> some = load(into(j) + i);
-        most = choose(exceeds(some, most), some, most);
+        most = xsimd::select(exceeds(some, most), some, most);
       }
       greatest_[j] = greatest_lane(most);
     }
     // Where no way leads, the factors are 1: with a greatest weight of -inf their sums come to nothing, too.
     const auto factors = [](const A* weights, const Vector<A>& greatest, A* to) {
-      store<A>(to, choose(greatest == Vector<A>(nothing), Vector<A>(A{1}), exponential(load(weights) - greatest)));
+      store<A>(to,
+               xsimd::select(greatest == Vector<A>(nothing), Vector<A>(A{1}), exponential(load(weights) - greatest)));
     };
     for (std::int64_t k = 0; k < count; ++k) {
       for (std::int64_t j = 0; j < stride(); j += lanes<A>) {
@@ -301,7 +304,7 @@ class PathSums : public Chain<T> {
     Vector<A> most(nothing);
     for (std::int64_t i = 0; i < stride(); i += lanes<A>) {
       const Vector<A> some = load(scores + i) + load(weights + i);
-      most = choose(exceeds(some, most), some, most);
+      most = xsimd::select(exceeds(some, most), some, most);
     }
     const A greatest = greatest_lane(most);
     if (greatest == nothing) return nothing;
@@ -322,9 +325,9 @@ class PathSums : public Chain<T> {
     for (std::int64_t j = 0; j < stride(); j += lanes<A>) {
       const Vector<A> share = load(shares + j), sum = load(sums + j);
       const auto too_small = sum <= Vector<A>(A{});
-      const Vector<A> quotient = choose(too_small, Vector<A>(A{}), share / sum);
+      const Vector<A> quotient = xsimd::select(too_small, Vector<A>(A{}), share / sum);
       store<A>(quotients + j, quotient);
-      const Vector<A> marked = choose(too_small, share * Vector<A>(-mark), quotient);
+      const Vector<A> marked = xsimd::select(too_small, share * Vector<A>(-mark), quotient);
       store<A>(sums + j, marked);
       careful = careful || xsimd::any(marked < Vector<A>(A{}));
     }

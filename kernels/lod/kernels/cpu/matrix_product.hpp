@@ -65,25 +65,25 @@ inline void multiply_registers(const Block<A>& a, const Block<A>& b, std::int64_
   Vector<A> sums[static_cast<std::size_t>(rows)][static_cast<std::size_t>(vectors)];
 #pragma GCC unroll 16
   for (std::int64_t row = 0; row < rows; ++row) {
-#pragma GCC unroll 8
+#pragma GCC unroll 16
     for (std::int64_t v = 0; v < vectors; ++v) sums[row][v] = Vector<A>(A{});
   }
   for (std::int64_t term = 0; term < count; ++term) {
     Vector<A> right[static_cast<std::size_t>(vectors)];
-#pragma GCC unroll 8
+#pragma GCC unroll 16
     for (std::int64_t v = 0; v < vectors; ++v) {
       right[v] = Vector<A>::load_unaligned(b.first + term * b.term_stride + v * width);
     }
 #pragma GCC unroll 16
     for (std::int64_t row = 0; row < rows; ++row) {
       const Vector<A> left(a.first[row * a.stride + term * a.term_stride]);
-#pragma GCC unroll 8
+#pragma GCC unroll 16
       for (std::int64_t v = 0; v < vectors; ++v) sums[row][v] = multiply_add(left, right[v], sums[row][v]);
     }
   }
 #pragma GCC unroll 16
   for (std::int64_t row = 0; row < rows; ++row) {
-#pragma GCC unroll 8
+#pragma GCC unroll 16
     for (std::int64_t v = 0; v < vectors; ++v) sums[row][v].store_aligned(tile + (row * vectors + v) * width);
   }
 }
@@ -189,15 +189,15 @@ class Product {
     return {to, 1, left_term_stride};
   }
 
-  /// Packs the panels of a column tile, padded with zeros to whole ones; not those that are read in place.
+  /// Packs the panels of a column tile, padded with zeros to whole ones, unless they are read in place.
   void pack_right(std::int64_t column_tile, std::int64_t leaf, A* to, A* line) const noexcept {
     const std::int64_t first = leaf * leaf_terms, count = terms(leaf), width = columns(column_tile);
-    const std::int64_t begin = is_read_directly(register_columns) ? width / register_columns * register_columns : 0;
+    if (is_read_directly(register_columns) && width >= register_columns) return;
     const std::int64_t end = (width + register_columns - 1) / register_columns * register_columns;
     const std::int64_t first_column = column_tile * tile_columns;
     const auto panel = [&](std::int64_t column) { return to + column / register_columns * register_columns * count; };
     if (right_.along_terms) {
-      for (std::int64_t column = begin; column < end; ++column) {
+      for (std::int64_t column = 0; column < end; ++column) {
         if (column < width) {
           right_.lines.read(first_column + column, first, count, line);
         } else {
@@ -206,11 +206,11 @@ class Product {
         A* const numbers = panel(column) + column % register_columns;
         for (std::int64_t term = 0; term < count; ++term) numbers[term * register_columns] = line[term];
       }
-    } else if (begin < end) {
+    } else {
       fill(line + width, end - width, A{});
       for (std::int64_t term = 0; term < count; ++term) {
-        right_.lines.read(first + term, first_column + begin, width - begin, line + begin);
-        for (std::int64_t column = begin; column < end; column += register_columns) {
+        right_.lines.read(first + term, first_column, width, line);
+        for (std::int64_t column = 0; column < end; column += register_columns) {
           copy(line + column, register_columns, panel(column) + term * register_columns);
         }
       }
@@ -245,9 +245,10 @@ class Product {
     if (rows <= register_rows / 2 && is_read_directly(register_columns)) {
       constexpr std::int64_t wide = 2 * few_rows, half = register_rows / 2;
       const auto runs = [&]<std::int64_t most_rows, std::int64_t vectors>() {
-        first = multiply_runs<most_rows, vectors>(left, rows, column_tile, leaf, tile, consume);
+        first = multiply_runs<most_rows, vectors>(first, left, rows, column_tile, leaf, tile, consume);
       };
       if (rows == 1) {
+        if constexpr (16 * lanes<A> <= register_size) runs.template operator()<1, 16>();
         runs.template operator()<1, 8>();
       } else if (rows == 2) {
         runs.template operator()<2, wide>();
@@ -261,17 +262,19 @@ class Product {
     }
     for (; first < width; first += register_columns) {
       const std::int64_t some = std::min(register_columns, width - first);
-      const Block<A> b = panel(column_tile, leaf, first, some, right);
-      const std::int64_t tile_stride = some > lanes<A> ? register_columns : lanes<A>;
+      // One that is read in place is whole: the last one has columns of the one before it too.
+      const std::int64_t again = first > 0 && is_read_directly(register_columns) ? register_columns - some : 0;
+      const Block<A> b = panel(column_tile, leaf, first - again, some + again, right);
+      const std::int64_t tile_stride = some + again > lanes<A> ? register_columns : lanes<A>;
       for (std::int64_t row = 0; row < rows; row += register_rows) {
         const Block<A> a{left.first + row * left.stride, left.stride, left.term_stride};
         const std::int64_t few = std::min(register_rows, rows - row);
-        if (some > lanes<A>) {
+        if (some + again > lanes<A>) {
           multiply_rows<2>(few, a, b, count, tile);
         } else {
           multiply_rows<1>(few, a, b, count, tile);
         }
-        for (std::int64_t r = 0; r < few; ++r) consume(row + r, first, some, tile + r * tile_stride);
+        for (std::int64_t r = 0; r < few; ++r) consume(row + r, first, some, tile + r * tile_stride + again);
       }
     }
   }
@@ -288,15 +291,14 @@ class Product {
       multiply_registers<register_rows, vectors>(a, b, count, tile);
     }
   }
-  /// The same for up to `most_rows` rows and for columns that are read in place, `vectors` vectors side by side: the
-  /// lines of such a run are read several times as fast as those of narrow panels, and few rows leave registers for
-  /// them. Returns how many columns are done.
+  /// The same for up to `most_rows` rows and for columns that are read in place, from `first` on, `vectors` vectors
+  /// side by side: the lines of such a run are read several times as fast as those of narrow panels, and few rows leave
+  /// registers for them. Returns where the columns begin that are left.
   template <std::int64_t most_rows, std::int64_t vectors, class Consume>
-  std::int64_t multiply_runs(const Block<A>& left, std::int64_t rows, std::int64_t column_tile, std::int64_t leaf,
-                             A* tile, const Consume& consume) const noexcept {
+  std::int64_t multiply_runs(std::int64_t first, const Block<A>& left, std::int64_t rows, std::int64_t column_tile,
+                             std::int64_t leaf, A* tile, const Consume& consume) const noexcept {
     constexpr std::int64_t run = vectors * lanes<A>;
     static_assert(most_rows * run <= register_size);
-    std::int64_t first = 0;
     for (; first + run <= columns(column_tile); first += run) {
       const Block<A> b = panel(column_tile, leaf, first, register_columns, nullptr);
       multiply_registers<most_rows, vectors>(left, b, terms(leaf), tile);

@@ -42,7 +42,7 @@ template <class X>
     return multiply_add(numbers, Vector<X>(1.00390625F), total);
   } else {
     const auto stays = xsimd::abs(numbers) <= Vector<X>(static_cast<float>(greatest_rounded<X>));
-    return choose(stays, total, Vector<X>(std::numeric_limits<float>::infinity()));
+    return xsimd::select(stays, total, Vector<X>(std::numeric_limits<float>::infinity()));
   }
 }
 /// Whether all numbers of so many vectors of a parameter, and of its states, are finite once they are rounded to T and

@@ -76,7 +76,7 @@ void weigh_neighbours(const CpuExecutor& executor, const T* x, const Segments& s
           const Vector<A> sum = load_vector(sums + here + at, count);
           const Vector<A> more = multiply_add(load_vector(shifted + at, count), weight(column), sum);
           const auto is_there = load_vector(neighbours + here + at, count) >= distance;
-          store_first(sums + here + at, choose(is_there, more, sum), count, 0);
+          store_first(sums + here + at, xsimd::select(is_there, more, sum), count, 0);
         });
       }
       convert(sums, (end - begin) * row_size, y + begin * row_size);

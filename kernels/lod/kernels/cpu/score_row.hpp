@@ -20,7 +20,7 @@ namespace lod::inline LOD_INTERFACE::kernel::inline LOD_TARGET::cpu {
 template <class A>
 [[gnu::always_inline]] inline xsimd::batch<A> bounded(const xsimd::batch<A>& x) {
   const xsimd::batch<A> most(std::numeric_limits<A>::max());
-  return choose(x > most, most, x);
+  return xsimd::select(x > most, most, x);
 }
 
 /// The sum of all lanes.
@@ -53,7 +53,7 @@ class ScoreRow {
   /// The next scores, of the tags from j on.
   [[gnu::always_inline]] void put(std::int64_t j, const Vector<A>& unbounded) noexcept {
     const Vector<A> numbers = bounded<A>(unbounded);
-    best_ = choose(exceeds(numbers, best_), numbers, best_);
+    best_ = xsimd::select(exceeds(numbers, best_), numbers, best_);
     store<A>(scores_ + j, numbers);
   }
   /// When all scores have been put: what is subtracted. NaN makes all scores NaN.
@@ -89,7 +89,7 @@ LogSum<Accumulator<T>> log_sum_of_row(const T* x, std::int64_t count) {
   Vector<T> most(nothing);
   for (std::int64_t i = 0; i < count; i += lanes<T>) {
     const Vector<T> some = numbers(i);
-    most = choose(exceeds(some, most), some, most);
+    most = xsimd::select(exceeds(some, most), some, most);
   }
   const A greatest = greatest_lane(most);
   if (greatest == nothing) return {nothing, A{}};

@@ -26,7 +26,7 @@ namespace lod::inline LOD_INTERFACE::kernel::inline LOD_TARGET::cpu {
 template <class A>
 inline xsimd::batch<A> logsumexp_shift(const xsimd::batch<A>& maximum) noexcept {
   using V = xsimd::batch<A>;
-  return choose(xsimd::abs(maximum) <= V(std::numeric_limits<A>::max()), maximum, V(A{}));
+  return xsimd::select(xsimd::abs(maximum) <= V(std::numeric_limits<A>::max()), maximum, V(A{}));
 }
 
 /// See `ScalarExponentials`.

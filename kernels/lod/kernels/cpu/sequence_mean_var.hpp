@@ -43,7 +43,7 @@ struct MomentsArithmetic {
   }
   template <class A>
   xsimd::batch<A> positive(const xsimd::batch<A>& a) const noexcept {
-    return choose(a < xsimd::batch<A>(A{}), xsimd::batch<A>(A{}), a);
+    return xsimd::select(a < xsimd::batch<A>(A{}), xsimd::batch<A>(A{}), a);
   }
   template <class V>
   V least(const V& a, const V& b) const noexcept {
@@ -188,7 +188,7 @@ void narrow_leaf_distances(const ContiguousRows<T>& rows, std::int64_t count, Ac
   }
   for (std::size_t v = 0; v < vectors && left > 0; ++v, left -= lanes<T>, readable -= lanes<T>, x += lanes<T>) {
     const V distance = load_first(x, left, A{}, readable) - shifts[v];
-    add(v, choose(first_lanes<T>(left), distance, V(A{})));
+    add(v, xsimd::select(first_lanes<T>(left), distance, V(A{})));
   }
   add_tree<columns, T>(sums, sum);
   add_tree<columns, T>(all_squares, squares);
@@ -398,8 +398,8 @@ class ScalarMoments {
       numbers.mean_error.store_aligned(errors_ + k);
       numbers.variance.store_aligned(variances_ + k);
       const auto used = first_lanes<A>(size - k);
-      finite = finite && all_finite(choose(used, numbers.mean, Vector<A>(A{}))) &&
-               all_finite(choose(used, numbers.variance, Vector<A>(A{})));
+      finite = finite && all_finite(xsimd::select(used, numbers.mean, Vector<A>(A{}))) &&
+               all_finite(xsimd::select(used, numbers.variance, Vector<A>(A{})));
     }
     for (std::int64_t k = 0; k < size && !finite; ++k) {
       if (is_finite(means_[k]) && is_finite(variances_[k])) continue;

@@ -42,7 +42,7 @@ inline void pad_short_block(const T* x, std::int64_t from, std::int64_t to, std:
   const Vector<T> padding(static_cast<Accumulator<T>>(pad_value));
   for (std::int64_t j = 0; j < numbers; j += lanes<T>) {
     const auto is_kept = first_lanes<T>(to - j) & !first_lanes<T>(from - j);
-    store<T>(y + j, choose(is_kept, load(x + j), padding));
+    store<T>(y + j, xsimd::select(is_kept, load(x + j), padding));
   }
 }
 

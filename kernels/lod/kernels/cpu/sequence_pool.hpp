@@ -118,9 +118,9 @@ void pool_extremes(const Rows& rows, std::int64_t length, std::int64_t row_size,
   }
   const auto keep = [](const Vector<T>& candidate, const Vector<T>& best) {
     if constexpr (minimum) {
-      return choose(falls_below(candidate, best), candidate, best);
+      return xsimd::select(falls_below(candidate, best), candidate, best);
     } else {
-      return choose(exceeds(candidate, best), candidate, best);
+      return xsimd::select(exceeds(candidate, best), candidate, best);
     }
   };
   if constexpr (std::same_as<Rows, ContiguousRows<T>>) {
@@ -193,8 +193,8 @@ inline void keep_rows_and_places(const T* x, std::int64_t first, std::int64_t co
     for (std::size_t v = 0; v < vectors; ++v) {
       const Vector<T> candidate = load(candidates + v * Vector<T>::size);
       const auto won = minimum ? falls_below(candidate, best[v]) : exceeds(candidate, best[v]);
-      best[v] = choose(won, candidate, best[v]);
-      places[v] = choose(won, here, places[v]);
+      best[v] = xsimd::select(won, candidate, best[v]);
+      places[v] = xsimd::select(won, here, places[v]);
     }
   }
   for (std::size_t v = 0; v < vectors; ++v) {
@@ -214,8 +214,8 @@ inline void keep_rests_and_places(const T* x, std::int64_t first, std::int64_t c
   for (std::int64_t row = 0; row < count; ++row) {
     const Vector<T> candidate = load(x + row * row_size, rest, Accumulator<T>{});
     const auto won = minimum ? falls_below(candidate, best) : exceeds(candidate, best);
-    best = choose(won, candidate, best);
-    places = choose(won, bits_of_places<T>(Places(static_cast<Place<T>>(first + row))), places);
+    best = xsimd::select(won, candidate, best);
+    places = xsimd::select(won, bits_of_places<T>(Places(static_cast<Place<T>>(first + row))), places);
   }
   store(y, best, rest);
   std::bit_cast<Places>(places).store_aligned(numbers);

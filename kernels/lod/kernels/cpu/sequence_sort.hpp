@@ -66,7 +66,7 @@ inline constexpr std::int64_t long_digit_rows = 8192;
 inline xsimd::batch<std::int64_t> count_where(const xsimd::batch<std::int64_t>::batch_bool_type& condition,
                                               const xsimd::batch<std::int64_t>& count) noexcept {
 #ifdef __AVX512F__
-  return choose(condition, count + xsimd::batch<std::int64_t>(1), count);
+  return xsimd::select(condition, count + xsimd::batch<std::int64_t>(1), count);
 #else  // a lane that is true is -1
   return count - __builtin_bit_cast(xsimd::batch<std::int64_t>, condition);
 #endif

@@ -121,7 +121,7 @@ bool sort_tile(const typename SequenceTile<T>::Sequences& sequences, bool descen
   Row* const rows = tile.data();
   StrangeNumbers<A> strange;
   for (std::int64_t row = 0; row < tile.rows(); ++row) {
-    const V numbers = choose(V(static_cast<A>(row)) < end, __builtin_bit_cast(V, rows[row]), last);
+    const V numbers = xsimd::select(V(static_cast<A>(row)) < end, __builtin_bit_cast(V, rows[row]), last);
     if constexpr (looked_for) strange.look_at(numbers);
     rows[row] = __builtin_bit_cast(Row, numbers ^ turn);
   }

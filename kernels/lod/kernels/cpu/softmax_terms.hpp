@@ -102,14 +102,14 @@ const Accumulator<T>* column_maxima(const CpuExecutor& executor, const T* x, std
 template <class A>
 inline xsimd::batch<A> softmax_shift(const xsimd::batch<A>& maximum) noexcept {
   using V = xsimd::batch<A>;
-  return choose(maximum == V(-std::numeric_limits<A>::infinity()), V(A{}), maximum);
+  return xsimd::select(maximum == V(-std::numeric_limits<A>::infinity()), V(A{}), maximum);
 }
 /// What a column's exponentials are divided by, their sum, or its logarithm, which is subtracted. The sum is 0 only for
 /// a column of -inf: then it becomes 1.
 template <bool logarithm, class A>
 inline xsimd::batch<A> softmax_normaliser(const xsimd::batch<A>& sum) noexcept {
   using V = xsimd::batch<A>;
-  const V some = choose(sum == V(A{}), V(A{1}), sum);
+  const V some = xsimd::select(sum == V(A{}), V(A{1}), sum);
   if constexpr (logarithm) {
     return cpu::logarithm(some);
   } else {
@@ -154,7 +154,7 @@ inline bool are_plain(const A* sums, std::int64_t count) noexcept {
 /// What is subtracted from a column whose unshifted exponentials have this sum.
 template <class A>
 inline xsimd::batch<A> softmax_shift(const xsimd::batch<A>& maximum, const xsimd::batch<A>& plain_sum) noexcept {
-  return choose(is_plain(plain_sum), xsimd::batch<A>(A{}), softmax_shift(maximum));
+  return xsimd::select(is_plain(plain_sum), xsimd::batch<A>(A{}), softmax_shift(maximum));
 }
 
 }  // namespace lod::inline LOD_INTERFACE::kernel::inline LOD_TARGET::cpu

@@ -20,6 +20,25 @@
 #include <cstring>
 #include <type_traits>
 
+#if defined(__AVX512BW__) && !defined(__OPTIMIZE__) && !defined(__clang__) && XSIMD_VERSION_MAJOR < 10
+// Without optimisation g++ has macros in place of these functions, with casts that xsimd's own `select` of integers,
+// which its `log` and `pow` call, does not compile with.
+namespace xsimd {
+template <>
+inline batch<std::int32_t, avx512bw> select(const batch_bool<std::int32_t, avx512bw>& condition,
+                                            const batch<std::int32_t, avx512bw>& a,
+                                            const batch<std::int32_t, avx512bw>& b) noexcept {
+  return _mm512_mask_blend_epi32(condition, b, a);
+}
+template <>
+inline batch<std::int64_t, avx512bw> select(const batch_bool<std::int64_t, avx512bw>& condition,
+                                            const batch<std::int64_t, avx512bw>& a,
+                                            const batch<std::int64_t, avx512bw>& b) noexcept {
+  return _mm512_mask_blend_epi64(condition, b, a);
+}
+}  // namespace xsimd
+#endif
+
 namespace lod::inline LOD_INTERFACE::kernel::inline LOD_TARGET::cpu {
 
 template <class T>
@@ -44,20 +63,6 @@ inline constexpr bool fuses_multiply_add = true;
 #else
 inline constexpr bool fuses_multiply_add = false;
 #endif
-
-/// The numbers of a in the lanes where `condition` holds, those of b elsewhere. xsimd 8.1's `select` of integers does
-/// not compile with AVX-512 without optimisation, where g++ has macros in place of functions.
-template <class V>
-inline V choose(const typename V::batch_bool_type& condition, const V& a, const V& b) {
-#ifdef __AVX512F__
-  if constexpr (std::same_as<typename V::value_type, std::int64_t> && sizeof(V) == 64) {
-    return _mm512_mask_blend_epi64(condition, b, a);
-  } else
-#endif
-  {
-    return xsimd::select(condition, a, b);
-  }
-}
 
 static_assert(HalfVector::lanes == xsimd::batch<float>::size);
 /// The compiler's own vectors for int32, which is computed in int64.
@@ -138,12 +143,12 @@ inline Vector<T> load(const T* x, std::int64_t count, Accumulator<T> fill) {
     if constexpr (std::same_as<T, std::int64_t>) {
       numbers = _mm256_maskload_epi64(reinterpret_cast<const long long*>(x), mask);
     }
-    return choose(first, numbers, Vector<T>(fill));
+    return xsimd::select(first, numbers, Vector<T>(fill));
   }
 #endif
   if constexpr (lod::detail::Half<T>) {
     const auto first = __builtin_bit_cast(Vector<T>, HalfVector::load(x, std::max<std::int64_t>(count, 0)));
-    return choose(first_lanes<T>(count), first, Vector<T>(fill));
+    return xsimd::select(first_lanes<T>(count), first, Vector<T>(fill));
   } else {
     alignas(64) Accumulator<T> wide[Vector<T>::size];
     for (std::int64_t i = 0; i < lanes<T>; ++i) wide[i] = i < count ? static_cast<Accumulator<T>>(x[i]) : fill;
@@ -155,7 +160,7 @@ inline Vector<T> load(const T* x, std::int64_t count, Accumulator<T> fill) {
 template <class T>
 inline Vector<T> load_first(const T* x, std::int64_t count, Accumulator<T> fill, std::int64_t readable) {
   if (readable < lanes<T>) return load(x, std::min(count, lanes<T>), fill);
-  return choose(first_lanes<T>(count), load(x), Vector<T>(fill));
+  return xsimd::select(first_lanes<T>(count), load(x), Vector<T>(fill));
 }
 template <class T>
 inline void store(T* y, const Vector<T>& vector) {

@@ -1,0 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "operation_calls_inl.hpp"
+
+template lod_python::OperationCalls lod_python::operation_calls<std::int64_t>();

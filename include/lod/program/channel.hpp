@@ -1,0 +1,147 @@
+// SPDX-License-Identifier: Apache-2.0
+/// @file
+/// @ingroup descriptions
+/// The channel: a queue of tensors between threads, such as those of two programs that run at the same time.
+///
+///     auto channel = std::make_shared<lod::Channel>(4);
+///     std::thread producer([=] {
+///       while (auto batch = make_batch()) channel->send({*batch});
+///       channel->close();
+///     });
+///     lod::Channel::Value value;
+///     while (channel->receive(value) == lod::Channel::Outcome::DONE) train(value[0]);
+///     producer.join();
+///
+/// In a program it is what a variable of the type CHANNEL holds, by a shared pointer, and what the operators
+/// channel_create, channel_send, channel_recv and channel_close work on; as a reader it is there by
+/// <lod/program/readers.hpp>.
+#pragma once
+
+#include <lod/core/any_tensor.hpp>
+#include <lod/core/target.hpp>
+#include <lod/program/waiting_time.hpp>
+
+#include <chrono>
+#include <condition_variable>
+#include <cstddef>
+#include <deque>
+#include <mutex>
+#include <optional>
+#include <utility>
+#include <vector>
+
+namespace lod::inline LOD_INTERFACE {
+
+/// A queue of values, of so many at most, each some tensors: first in, first out. Any number of threads send and
+/// receive. Tensors are passed on, not copied: what sender and receiver both keep shares its memory.
+class Channel {
+ public:
+  using Value = std::vector<AnyLoDTensor>;
+  enum class Outcome {
+    DONE,      ///< sent, or received
+    CLOSED,    ///< it is closed; a receiver has had all that was sent before
+    TIMED_OUT  ///< nothing happened for as long as one would wait
+  };
+
+  /// Room for so many values that nobody has received yet. With none, a sender waits until a receiver has taken its
+  /// value.
+  LOD_TAGGED explicit Channel(std::size_t capacity) noexcept : capacity_(capacity) {}
+  Channel(const Channel&) = delete;
+  Channel& operator=(const Channel&) = delete;
+  LOD_TAGGED ~Channel() = default;
+
+  /// Waits for room, no longer than `longest`, and sends. A value that is not sent is lost.
+  LOD_TAGGED Outcome send(Value value, WaitingTime longest = no_waiting_limit) {
+    const Deadline deadline(longest);
+    std::unique_lock lock(mutex_);
+    const std::size_t room = capacity_ > 0 ? capacity_ : 1;
+    const auto may_send = [&] { return is_closed_ || values_.size() < room; };
+    if (!wait(lock, deadline, may_send)) return Outcome::TIMED_OUT;
+    if (is_closed_) return Outcome::CLOSED;
+    std::optional<Outcome> outcome;
+    values_.push_back({std::move(value), capacity_ > 0 ? nullptr : &outcome});
+    changed_.notify_all();
+    if (capacity_ > 0) return Outcome::DONE;
+    if (wait(lock, deadline, [&] { return outcome.has_value(); })) return *outcome;
+    values_.pop_back();  // its own, the only one
+    changed_.notify_all();
+    return Outcome::TIMED_OUT;
+  }
+  /// Waits for a value, no longer than `longest`, and takes it; `value` stays as it is if there is none.
+  LOD_TAGGED Outcome receive(Value& value, WaitingTime longest = no_waiting_limit) {
+    const Deadline deadline(longest);
+    std::unique_lock lock(mutex_);
+    const auto may_receive = [&] { return is_closed_ || !values_.empty(); };
+    if (!wait(lock, deadline, may_receive)) return Outcome::TIMED_OUT;
+    if (values_.empty()) return Outcome::CLOSED;
+    value = std::move(values_.front().value);
+    take_first(Outcome::DONE);
+    return Outcome::DONE;
+  }
+
+  /// Nothing is sent any more; who waits stops. What has been sent can still be received. Nothing if it is closed.
+  LOD_TAGGED void close() noexcept {
+    const std::lock_guard lock(mutex_);
+    is_closed_ = true;
+    if (capacity_ == 0 && !values_.empty()) take_first(Outcome::CLOSED);
+    changed_.notify_all();
+  }
+  /// Empties it, and opens it again if it is closed.
+  LOD_TAGGED void reopen() {
+    const std::lock_guard lock(mutex_);
+    while (!values_.empty()) take_first(Outcome::CLOSED);
+    is_closed_ = false;
+    changed_.notify_all();
+  }
+  /// Whether it is closed.
+  LOD_TAGGED bool is_closed() const {
+    const std::lock_guard lock(mutex_);
+    return is_closed_;
+  }
+  /// How many values wait to be received.
+  LOD_TAGGED std::size_t size() const {
+    const std::lock_guard lock(mutex_);
+    return values_.size();
+  }
+  /// As constructed.
+  LOD_TAGGED std::size_t capacity() const noexcept { return capacity_; }
+
+ private:
+  struct Sent {
+    Value value;
+    std::optional<Outcome>* outcome;  ///< for a sender who waits for it
+  };
+  /// When somebody stops waiting.
+  struct Deadline {
+    LOD_TAGGED explicit Deadline(WaitingTime longest) {
+      const auto now = std::chrono::steady_clock::now();
+      ends = longest < std::chrono::steady_clock::time_point::max() - now;
+      if (ends) at = now + longest;
+    }
+    bool ends;
+    std::chrono::steady_clock::time_point at = {};
+  };
+
+  /// Waits until `is_true`; whether it is.
+  template <class Condition>
+  LOD_TAGGED bool wait(std::unique_lock<std::mutex>& lock, const Deadline& deadline, const Condition& is_true) {
+    if (deadline.ends) return changed_.wait_until(lock, deadline.at, is_true);
+    changed_.wait(lock, is_true);
+    return true;
+  }
+  /// Drops the first value, and tells its sender, if that waits.
+  LOD_TAGGED void take_first(Outcome outcome) noexcept {
+    if (values_.front().outcome) *values_.front().outcome = outcome;
+    values_.pop_front();
+    changed_.notify_all();
+  }
+
+  const std::size_t capacity_;
+  mutable std::mutex mutex_;
+  /// Of all that follows: everybody looks at each change, so that none is missed, whoever waits for what.
+  std::condition_variable changed_;
+  std::deque<Sent> values_;
+  bool is_closed_ = false;
+};
+
+}  // namespace lod::inline LOD_INTERFACE

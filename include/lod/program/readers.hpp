@@ -1,0 +1,118 @@
+// SPDX-License-Identifier: Apache-2.0
+/// @file
+/// @ingroup descriptions
+/// Readers that read from others: from a channel, and ahead of who asks. Those of files are in <lod/io/batches.hpp>.
+#pragma once
+
+#include <lod/core/any_tensor.hpp>
+#include <lod/core/desc.hpp>
+#include <lod/core/error.hpp>
+#include <lod/core/target.hpp>
+#include <lod/program/channel.hpp>
+#include <lod/program/run.hpp>
+#include <lod/program/variable.hpp>
+#include <lod/program/waiting_time.hpp>
+
+#include <cstddef>
+#include <exception>
+#include <memory>
+#include <optional>
+#include <stdexcept>
+#include <thread>
+#include <utility>
+#include <vector>
+
+namespace lod::inline LOD_INTERFACE {
+
+/// Reads what somebody sends to a channel: each value is the tensors of a step. The last step is the last one before
+/// the channel is closed.
+class ChannelReader final : public Reader {
+ public:
+  /// Waits for a step no longer than `longest`: then `next` throws LimitExceeded.
+  LOD_TAGGED explicit ChannelReader(std::shared_ptr<Channel> channel, ReaderDesc desc = {},
+                                    WaitingTime longest = no_waiting_limit)
+      : channel_(std::move(channel)), desc_(std::move(desc)), longest_(longest) {}
+  ChannelReader(const ChannelReader&) = delete;
+  ChannelReader& operator=(const ChannelReader&) = delete;
+  LOD_TAGGED ~ChannelReader() override = default;
+
+  LOD_TAGGED ReaderDesc desc() const override { return desc_; }
+  LOD_TAGGED std::optional<std::vector<AnyLoDTensor>> next() override {
+    std::vector<AnyLoDTensor> step;
+    const Channel::Outcome outcome = channel_->receive(step, longest_);
+    if (outcome == Channel::Outcome::TIMED_OUT) detail::throw_waited_too_long("a step");
+    if (outcome == Channel::Outcome::CLOSED) return std::nullopt;
+    return step;
+  }
+  /// Empties the channel, and opens it again.
+  LOD_TAGGED void restart() override { channel_->reopen(); }
+  /// Closes the channel.
+  LOD_TAGGED void interrupt() noexcept override { channel_->close(); }
+
+ private:
+  std::shared_ptr<Channel> channel_;
+  ReaderDesc desc_;
+  WaitingTime longest_;
+};
+
+/// Reads ahead: while one step is worked on, a thread of its own has another reader make the next one. It is the only
+/// one to use that reader, which works in this thread from the first `next` on, and is interrupted where reading ends
+/// before its last step.
+class ReadAhead final : public Reader {
+ public:
+  /// As many steps as `steps`, 1 or more, wait to be asked for.
+  LOD_TAGGED explicit ReadAhead(std::shared_ptr<Reader> from, std::size_t steps = 2)
+      : from_(std::move(from)), steps_(steps) {
+    if (!from_ || steps_ == 0) throw std::invalid_argument("ReadAhead: expected a reader, and 1 step or more");
+  }
+  ReadAhead(const ReadAhead&) = delete;
+  ReadAhead& operator=(const ReadAhead&) = delete;
+  LOD_TAGGED ~ReadAhead() override { stop(); }
+
+  LOD_TAGGED ReaderDesc desc() const override { return from_->desc(); }
+  /// Throws what the other reader has thrown, after the steps before that.
+  LOD_TAGGED std::optional<std::vector<AnyLoDTensor>> next() override {
+    if (!read_) start();
+    std::vector<AnyLoDTensor> step;
+    if (read_->receive(step) == Channel::Outcome::DONE) return step;
+    if (error_) std::rethrow_exception(error_);
+    return std::nullopt;
+  }
+  LOD_TAGGED void restart() override {
+    stop();
+    from_->restart();
+  }
+  LOD_TAGGED void interrupt() noexcept override { from_->interrupt(); }
+
+ private:
+  LOD_TAGGED void start() {
+    auto read = std::make_unique<Channel>(steps_);
+    thread_ = std::thread([this, to = read.get()] {
+      try {
+        while (auto step = from_->next()) {
+          if (to->send(std::move(*step)) != Channel::Outcome::DONE) break;
+        }
+      } catch (...) {
+        error_ = std::current_exception();
+      }
+      to->close();
+    });
+    read_ = std::move(read);
+  }
+  LOD_TAGGED void stop() noexcept {
+    if (!read_) return;
+    read_->close();
+    from_->interrupt();
+    thread_.join();
+    read_.reset();
+    error_ = nullptr;
+  }
+
+  std::shared_ptr<Reader> from_;
+  std::size_t steps_;
+  std::unique_ptr<Channel> read_;  // null before the first step
+  std::thread thread_;
+  std::exception_ptr error_;  // of the thread, before it closes the channel
+};
+
+}  // namespace lod::inline LOD_INTERFACE
