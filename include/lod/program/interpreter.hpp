@@ -214,9 +214,10 @@ class Interpreter final : public detail::ProgramToRun {
       if (found->second.desc) check_described(name, value, *found->second.desc);
     }
     for (const auto& [name, fed] : feeds_) {
-      if (!fed.needed_by.empty() && !feed.contains(name)) {
+      const std::string& needed_by = fed.needed_by;
+      if (!needed_by.empty() && !feed.contains(name)) {
         throw InvalidProgram(
-            detail::readable(detail::text({"feed: '", name, "' is missing, which ", fed.needed_by, " needs"})));
+            detail::readable(detail::text({"feed: '", name, "' is missing, which ", needed_by, " needs"})));
       }
     }
   }

@@ -163,7 +163,8 @@ class PreparedBlock final : public BlockToRun {
   }
   void count_step() override {
     if (running_.steps == running_.limits.steps) {
-      throw LimitExceeded(detail::text({"its loops have taken ", running_.steps, " steps, as many as it may"}));
+      const std::int64_t taken = running_.steps;  // nvcc has no place for the member in the list
+      throw LimitExceeded(detail::text({"its loops have taken ", taken, " steps, as many as it may"}));
     }
     ++running_.steps;
   }
