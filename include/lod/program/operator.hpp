@@ -42,7 +42,9 @@
 #include <stdexcept>
 #include <string>
 #include <string_view>
+#include <type_traits>
 #include <utility>
+#include <variant>
 #include <vector>
 
 namespace lod::inline LOD_INTERFACE {
@@ -176,23 +178,42 @@ class OperatorArguments {
 /// One run of an operator: its executor and its variables, in which it finds the slots that its arguments gave it.
 template <Executor E = CpuExecutor>
 class OperatorCall {
+  static constexpr bool is_on_cpu = std::same_as<typename E::device, Cpu>;
+
  public:
+  /// The memory that its tensors are in.
+  using device = typename E::device;
+  /// A tensor there, whatever its elements.
+  using Any = BasicAnyLoDTensor<device>;
+
   /// The variables are the arguments of all inputs, then those of all outputs, null for empty names. The executor must
   /// outlive the call.
   LOD_TAGGED OperatorCall(const E& executor, std::vector<Variable*> variables)
-      : executor_(&executor), variables_(std::move(variables)) {}
+      : executor_(&executor), variables_(std::move(variables)) {
+    if constexpr (!is_on_cpu) on_cpu_.emplace(default_executor<Cpu>(), variables_);
+  }
 
   /// What the operator runs on.
   LOD_TAGGED const E& executor() const noexcept { return *executor_; }
   /// From now on it runs on this one, which must outlive the call.
   LOD_TAGGED void run_on(const E& executor) noexcept { executor_ = &executor; }
 
+  /// The same operator on the CPU, for those of its variables whose tensors are in CPU memory: see
+  /// Operator::on_cpu.
+  LOD_TAGGED const auto& on_cpu() const noexcept {
+    if constexpr (is_on_cpu) {
+      return *this;
+    } else {
+      return *on_cpu_;
+    }
+  }
+
   /// The most innermost sequences that one of its tensors has.
   LOD_TAGGED std::int64_t sequences() const {
     std::int64_t most = 0;
     for (const Variable* const variable : variables_) {
-      if (!variable || !variable->template holds<AnyLoDTensor>()) continue;
-      const LoD& lod = variable->template get<AnyLoDTensor>().lod();
+      if (!variable || !variable->template holds<Any>()) continue;
+      const LoD& lod = variable->template get<Any>().lod();
       if (lod.levels() > 0) most = std::max(most, lod.size(lod.levels() - 1));
     }
     return most;
@@ -204,7 +225,7 @@ class OperatorCall {
     for (auto one = variables_.begin(); one != variables_.end(); ++one) {
       if (!*one || std::find(variables_.begin(), one, *one) != one) continue;
       const Variable& variable = **one;
-      if (variable.holds<AnyLoDTensor>()) sum += variable.get<AnyLoDTensor>().bytes().size();
+      if (variable.template holds<Any>()) sum += variable.template get<Any>().bytes().size();
       if (variable.holds<AnySelectedRows>()) sum += variable.get<AnySelectedRows>().value().bytes().size();
       if (!variable.holds<std::vector<AnyLoDTensor>>()) continue;
       for (const AnyLoDTensor& tensor : variable.get<std::vector<AnyLoDTensor>>()) sum += tensor.bytes().size();
@@ -224,32 +245,32 @@ class OperatorCall {
     return *found;
   }
   /// The tensor in it. Throws ShapeMismatch if it holds something else.
-  LOD_TAGGED const AnyLoDTensor& tensor(const Slot& slot, std::size_t i = 0) const {
-    return variable(slot, i).template get<AnyLoDTensor>();
+  LOD_TAGGED const Any& tensor(const Slot& slot, std::size_t i = 0) const {
+    return variable(slot, i).template get<Any>();
   }
   /// A view of the tensor. Throws ShapeMismatch, naming the variable, unless its elements are of type T.
   template <class T>
-  LOD_TAGGED LoDTensorView<const T, Cpu> view(const Slot& slot, std::size_t i = 0) const {
-    const AnyLoDTensor& found = tensor(slot, i);
-    if (!found.holds<T>()) throw_type(slot, i, to_string(data_type_v<T>));
-    return found.view<T>();
+  LOD_TAGGED LoDTensorView<const T, device> view(const Slot& slot, std::size_t i = 0) const {
+    const Any& found = tensor(slot, i);
+    if (!found.template holds<T>()) throw_type(slot, i, to_string(data_type_v<T>));
+    return found.template view<T>();
   }
   /// The tensor in an output, to be written by an operation.
   template <class T>
-  LOD_TAGGED OutputTensor<T> output(const Slot& slot, std::size_t i = 0) const {
-    return OutputTensor<T>(variable(slot, i), executor_->resource(), is_read(slot, i) ? &spare_ : nullptr);
+  LOD_TAGGED OutputTensor<T, device> output(const Slot& slot, std::size_t i = 0) const {
+    return OutputTensor<T, device>(variable(slot, i), executor_->resource(), is_read(slot, i) ? &spare_ : nullptr);
   }
   /// An output of this structure, whose bytes are to be written. `rows` counts only for a LoD without levels.
-  LOD_TAGGED OutputBytes output_bytes(const Slot& slot, DataType type, const LoD& lod, const Shape& row_shape,
-                                      std::int64_t rows, std::size_t i = 0) const {
-    AnyLoDTensor& written = variable(slot, i).template get<AnyLoDTensor>();
-    AnyLoDTensor* const spare = is_read(slot, i) ? &spare_ : nullptr;
-    return OutputBytes(written, (spare ? *spare : written).resized(type, lod, row_shape, rows, executor_->resource()),
-                       spare);
+  LOD_TAGGED OutputBytes<device> output_bytes(const Slot& slot, DataType type, const LoD& lod, const Shape& row_shape,
+                                              std::int64_t rows, std::size_t i = 0) const {
+    Any& written = variable(slot, i).template get<Any>();
+    Any* const spare = is_read(slot, i) ? &spare_ : nullptr;
+    return OutputBytes<device>(
+        written, (spare ? *spare : written).resized(type, lod, row_shape, rows, executor_->resource()), spare);
   }
   /// The same for a whole shape, in which a scalar is one row: with the levels of `like` where it has as many rows.
-  LOD_TAGGED OutputBytes output_bytes(const Slot& slot, DataType type, const Shape& shape, const AnyLoDTensor& like,
-                                      std::size_t i = 0) const {
+  LOD_TAGGED OutputBytes<device> output_bytes(const Slot& slot, DataType type, const Shape& shape, const Any& like,
+                                              std::size_t i = 0) const {
     const std::int64_t rows = shape.empty() ? 1 : shape.front();
     const bool keeps_levels = like.levels() > 0 && like.rows() == rows;
     return output_bytes(slot, type, keeps_levels ? like.lod() : LoD(), shape.without_first(), rows, i);
@@ -307,7 +328,8 @@ class OperatorCall {
   const E* executor_;
   std::vector<Variable*> variables_;
   /// The memory of an output that is read as well: what it had in the run before last.
-  mutable AnyLoDTensor spare_;
+  mutable Any spare_;
+  std::conditional_t<is_on_cpu, std::monostate, std::optional<OperatorCall<CpuExecutor>>> on_cpu_;
 };
 
 /// What an operator does in each run.
@@ -328,6 +350,9 @@ struct Operator {
   /// Describes what it gives, from descriptions of what it takes, for `infer_shapes`; nothing if that is not known
   /// before it runs. Gradients need none: what they give, `x@GRAD`, is described as `x`.
   InferShape infer = {};
+  /// On another device than the CPU: the parameters whose tensors it needs in CPU memory, with a space between each.
+  /// What computes those tensors runs on the CPU, too.
+  std::string_view on_cpu = {};
 };
 
 }  // namespace lod::inline LOD_INTERFACE
@@ -340,6 +365,7 @@ struct BuiltInOperator {
   std::string_view type;
   RunOperator<E> (*prepare)(const OperatorArguments&);
   DescribeGradient* gradient = nullptr;
+  std::string_view on_cpu = {};  ///< see Operator
 };
 
 }  // namespace lod::inline LOD_INTERFACE::detail
@@ -406,7 +432,7 @@ class Operators {
     const auto all = operators_of_programs::built_in<E>();
     const auto one = std::ranges::lower_bound(all, type, {}, &detail::BuiltInOperator<E>::type);
     if (one == all.end() || one->type != type) return std::nullopt;
-    return Operator<E>{one->prepare, one->gradient, operators_of_programs::inference_of(type)};
+    return Operator<E>{one->prepare, one->gradient, operators_of_programs::inference_of(type), one->on_cpu};
   }
 
   /// Adds an operator of the caller's. Throws std::invalid_argument if there is one of that type, and if it cannot be

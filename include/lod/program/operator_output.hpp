@@ -5,6 +5,7 @@
 #pragma once
 
 #include <lod/core/any_tensor.hpp>
+#include <lod/core/device.hpp>
 #include <lod/core/error.hpp>
 #include <lod/core/lod_tensor.hpp>
 #include <lod/core/target.hpp>
@@ -12,20 +13,21 @@
 
 #include <cstddef>
 #include <exception>
-#include <memory_resource>
 #include <utility>
 
 namespace lod::inline LOD_INTERFACE {
 
 /// A tensor that an operator writes: that of a variable, with the memory of the run before. It goes to the variable
 /// when this object is destroyed.
-template <class T>
+template <class T, class Device = Cpu>
 class OutputTensor {
+  using Any = BasicAnyLoDTensor<Device>;
+
  public:
   /// Memory that the tensor needs comes from `resource`. If the variable is being read, the tensor has that of `spare`
   /// instead, which gets the variable's in the end; otherwise that is null.
-  LOD_TAGGED OutputTensor(Variable& variable, std::pmr::memory_resource* resource, AnyLoDTensor* spare)
-      : variable_(variable.get<AnyLoDTensor>()),
+  LOD_TAGGED OutputTensor(Variable& variable, typename Device::memory_resource* resource, Any* spare)
+      : variable_(variable.get<Any>()),
         spare_(spare),
         tensor_(resource),
         is_taken_(kept().template holds<T>() && kept().resource() == resource && !kept().read_only() &&
@@ -39,31 +41,34 @@ class OutputTensor {
   LOD_TAGGED ~OutputTensor() {
     const bool has_failed = std::uncaught_exceptions() != exceptions_;
     if (spare_ && !has_failed) *spare_ = std::move(variable_);
-    if (spare_ ? !has_failed : is_taken_ || !has_failed) variable_ = AnyLoDTensor(std::move(tensor_));
+    if (spare_ ? !has_failed : is_taken_ || !has_failed) variable_ = Any(std::move(tensor_));
   }
 
   /// @{
   /// The tensor.
-  LOD_TAGGED LoDTensor<T>& operator*() noexcept { return tensor_; }
-  LOD_TAGGED LoDTensor<T>* operator->() noexcept { return &tensor_; }
+  LOD_TAGGED LoDTensor<T, Device>& operator*() noexcept { return tensor_; }
+  LOD_TAGGED LoDTensor<T, Device>* operator->() noexcept { return &tensor_; }
   /// @}
 
  private:
-  LOD_TAGGED AnyLoDTensor& kept() noexcept { return spare_ ? *spare_ : variable_; }
+  LOD_TAGGED Any& kept() noexcept { return spare_ ? *spare_ : variable_; }
 
-  AnyLoDTensor& variable_;
-  AnyLoDTensor* spare_;
-  LoDTensor<T> tensor_;
+  Any& variable_;
+  Any* spare_;
+  LoDTensor<T, Device> tensor_;
   bool is_taken_;
   int exceptions_;
 };
 
 /// The same for operators that move elements, whatever their type: the bytes of an output of known structure.
+template <class Device = Cpu>
 class OutputBytes {
+  using Any = BasicAnyLoDTensor<Device>;
+
  public:
   /// `next`, which goes to the variable in the end: it may be the variable's own tensor. What the variable had goes to
   /// `spare`, unless that is null.
-  LOD_TAGGED OutputBytes(AnyLoDTensor& variable, AnyLoDTensor next, AnyLoDTensor* spare) noexcept
+  LOD_TAGGED OutputBytes(Any& variable, Any next, Any* spare) noexcept
       : variable_(variable), spare_(spare), next_(std::move(next)), exceptions_(std::uncaught_exceptions()) {}
   OutputBytes(const OutputBytes&) = delete;
   OutputBytes& operator=(const OutputBytes&) = delete;
@@ -77,14 +82,14 @@ class OutputBytes {
   /// The first element, of the type that the output was made with.
   template <class T>
   LOD_TAGGED T* elements() {
-    LOD_ASSERT(next_.holds<T>());
+    LOD_ASSERT(next_.template holds<T>());
     return reinterpret_cast<T*>(data());
   }
 
  private:
-  AnyLoDTensor& variable_;
-  AnyLoDTensor* spare_;
-  AnyLoDTensor next_;
+  Any& variable_;
+  Any* spare_;
+  Any next_;
   int exceptions_;
 };
 

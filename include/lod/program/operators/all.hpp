@@ -4,6 +4,7 @@
 #pragma once
 
 #include <lod/core/target.hpp>
+#include <lod/ops/staging.hpp>
 #include <lod/program/operator.hpp>
 #include <lod/program/operators/activation_gradients.hpp>
 #include <lod/program/operators/beam_search.hpp>
@@ -25,6 +26,7 @@
 #include <lod/program/operators/movement_gradients.hpp>
 #include <lod/program/operators/nce.hpp>
 #include <lod/program/operators/norms.hpp>
+#include <lod/program/operators/on_device.hpp>
 #include <lod/program/operators/optimizers.hpp>
 #include <lod/program/operators/pooling.hpp>
 #include <lod/program/operators/products.hpp>
@@ -48,7 +50,7 @@
 namespace lod::inline LOD_INTERFACE::inline LOD_TARGET::operators_of_programs {
 
 template <class E>
-std::span<const detail::BuiltInOperator<E>> all() {
+std::span<const detail::BuiltInOperator<E>> all_on_cpu() {
   static constexpr detail::BuiltInOperator<E> operators[] = {
       {"abs", activation<Abs, E>, gradient<"X, Out@GRAD -> X@GRAD">},
       {"abs_grad", activation_grad<Sign, E>},
@@ -242,6 +244,7 @@ std::span<const detail::BuiltInOperator<E>> all() {
       {"reciprocal", activation<Reciprocal, E>, gradient<"Out, Out@GRAD -> X@GRAD">},
       {"reciprocal_grad", activation_grad<SlopeOfReciprocal, E>},
       {"recurrent", static_rnn<E>},
+      {"recurrent_grad", static_rnn_gradient<E>},
       {"reduce_all", reduction<FindingAll, E>},
       {"reduce_any", reduction<FindingAny, E>},
       {"reduce_max", reduction<FindingGreatest, E>, gradient<"X, Out, Out@GRAD -> X@GRAD">},
@@ -266,7 +269,8 @@ std::span<const detail::BuiltInOperator<E>> all() {
       {"reshape2_grad", reshape_grad<E, false>},
       {"reshape_grad", reshape_grad<E, true>},
       {"rmsprop", rmsprop_step<E>},
-      {"rnn_memory_helper", assign<E>},
+      {"rnn_memory_helper", assign<E>, gradient<"assign: X=Out@GRAD -> Out=X@GRAD">},
+      {"rnn_memory_helper_grad", rnn_memory_helper_grad<E>},
       {"round", activation<Round, E>, gradient<"Out@GRAD -> X@GRAD">},
       {"round_grad", activation_grad<NoSlope, E>},
       {"row_conv", row_conv<E>, gradient<"X, Filter, Out@GRAD -> X@GRAD, Filter@GRAD">},
@@ -380,6 +384,15 @@ std::span<const detail::BuiltInOperator<E>> all() {
                                            &detail::BuiltInOperator<E>::type) == std::end(operators),
                 "types ascend");
   return operators;
+}
+
+template <class E>
+std::span<const detail::BuiltInOperator<E>> all() {
+  if constexpr (operation::on_cpu<E>) {
+    return all_on_cpu<E>();
+  } else {
+    return all_on_device<E>();
+  }
 }
 
 }  // namespace lod::inline LOD_INTERFACE::inline LOD_TARGET::operators_of_programs

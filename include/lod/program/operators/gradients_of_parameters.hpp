@@ -13,8 +13,11 @@
 #include <lod/core/target.hpp>
 #include <lod/ops/arithmetic.hpp>
 #include <lod/ops/clip.hpp>
+#include <lod/ops/for_each_place.hpp>
 #include <lod/ops/merge_rows.hpp>
+#include <lod/ops/rearrange.hpp>
 #include <lod/ops/row_sparse.hpp>
+#include <lod/ops/staging.hpp>
 #include <lod/program/operator.hpp>
 #include <lod/program/operators/elementwise.hpp>
 #include <lod/program/operators/row_sparse.hpp>
@@ -93,13 +96,88 @@ class ManyRows {
   int exceptions_;
 };
 
-/// sum: X... -> Out, of one shape, element by element. Row-sparse ones have a row-sparse sum, in which each row is
-/// there once; with dense ones they have a dense sum, with the levels of the first.
+/// The sums of the tensors of arrays that have the same index, in memory that is kept from run to run. Tensors without
+/// elements count for nothing, as for what gradients have not been written to.
+class ArraySums {
+ public:
+  template <class E>
+  void operator()(const OperatorCall<E>& call, const Slot& x, const Slot& out) {
+    std::size_t size = 0;
+    for (std::size_t i = 0; i < x.size; ++i) size = std::max(size, terms(call, x, i).size());
+    sums_.assign(size, AnyLoDTensor());
+    if (kept_.size() < size) kept_.resize(size);
+    for (std::size_t k = 0; k < size; ++k) {
+      bool is_kept = false;
+      for (std::size_t i = 0; i < x.size; ++i) {
+        if (terms(call, x, i).size() <= k) continue;
+        const AnyLoDTensor& term = terms(call, x, i)[k];
+        if (sums_[k].bytes().empty()) {
+          sums_[k] = term;
+        } else if (!term.bytes().empty()) {
+          expect_like(call, x, i, term, sums_[k]);
+          if (!is_kept) copy_value(sums_[k], kept_[k], call.executor().resource());
+          is_kept = true;
+          add(term, kept_[k]);
+          sums_[k] = kept_[k];
+        }
+      }
+    }
+    call.variable(out).template get<std::vector<AnyLoDTensor>>() = sums_;
+    sums_.clear();
+  }
+
+ private:
+  template <class E>
+  static const std::vector<AnyLoDTensor>& terms(const OperatorCall<E>& call, const Slot& x, std::size_t i) {
+    return call.variable(x, i).template get<std::vector<AnyLoDTensor>>();
+  }
+  template <class E>
+  static void expect_like(const OperatorCall<E>& call, const Slot& x, std::size_t i, const AnyLoDTensor& term,
+                          const AnyLoDTensor& like) {
+    if (term.data_type() == like.data_type() && term.shape() == like.shape()) return;
+    throw ShapeMismatch(detail::text({call.name(x, i), ": a tensor of ", to_string(term.data_type()), ", ",
+                                      to_string(term.shape()), ", expected ", to_string(like.data_type()), ", ",
+                                      to_string(like.shape()), ", as the others with its index"}));
+  }
+  static void add(const AnyLoDTensor& term, AnyLoDTensor& total) {
+    const auto add_as = [&](auto element) {
+      using T = typename decltype(element)::type;
+      T* const to = reinterpret_cast<T*>(total.mutable_bytes().data());
+      std::transform(to, to + total.rows() * total.row_size(), term.view<T>().data(), to, kernel::Add());
+    };
+    if (term.holds<float>()) return add_as(detail::ElementType<float>());
+    if (term.holds<double>()) return add_as(detail::ElementType<double>());
+    throw ShapeMismatch(detail::text({"arrays of ", to_string(term.data_type()), ", expected FP32 or FP64"}));
+  }
+
+  std::vector<AnyLoDTensor> kept_, sums_;
+};
+
+/// The sum of dense tensors alone, on another device than the CPU.
 template <Executor E>
-RunOperator<E> sum(const OperatorArguments& op) {
-  const Slot x = op.inputs("X"), out = op.output("Out");
-  if (!x) op.refuse({"input 'X' has no argument, expected one or more"});
-  return [=, all = std::tuple<ManyRows<float>::Kept, ManyRows<double>::Kept>()](OperatorCall<E>& call) mutable {
+RunOperator<E> dense_sum(const Slot& x, const Slot& out) {
+  return [=](OperatorCall<E>& call) {
+    const auto first = call.tensor(x);
+    call.with_number(x, [&](auto element) {
+      using T = typename decltype(element)::type;
+      const std::int64_t count = first.rows() * first.row_size();
+      for (std::size_t i = 1; i < x.size; ++i) static_cast<void>(numbers_of<T>(call, x, first.shape(), i));
+      auto total = call.output_bytes(out, first.data_type(), first.lod(), first.row_shape(), first.rows());
+      T* const to = total.template elements<T>();
+      const T* sum = first.template view<T>().data();
+      if (x.size == 1) return operation::copy_rows(call.executor(), first.template view<T>(), to);
+      for (std::size_t i = 1; i < x.size; ++i, sum = to) {
+        operation::combine_numbers(call.executor(), sum, call.template view<T>(x, i).data(), count, to, kernel::Add());
+      }
+    });
+  };
+}
+/// That of dense and row-sparse ones, and of arrays.
+template <Executor E>
+RunOperator<E> sum_of_any(const Slot& x, const Slot& out) {
+  return [=, all = std::tuple<ManyRows<float>::Kept, ManyRows<double>::Kept>(),
+          arrays = ArraySums()](OperatorCall<E>& call) mutable {
+    if (call.variable(x).template holds<std::vector<AnyLoDTensor>>()) return arrays(call, x, out);
     std::size_t dense = 0;
     while (dense < x.size && is_row_sparse(call, x, dense)) ++dense;
     if (dense == x.size) {
@@ -134,6 +212,20 @@ RunOperator<E> sum(const OperatorArguments& op) {
     };
     call.with_number(begin, add);
   };
+}
+
+/// sum: X... -> Out, of one shape, element by element. Row-sparse ones have a row-sparse sum, in which each row is
+/// there once; with dense ones they have a dense sum, with the levels of the first. Arrays are added up tensor by
+/// tensor.
+template <Executor E>
+RunOperator<E> sum(const OperatorArguments& op) {
+  const Slot x = op.inputs("X"), out = op.output("Out");
+  if (!x) op.refuse({"input 'X' has no argument, expected one or more"});
+  if constexpr (!operation::on_cpu<E>) {
+    return dense_sum<E>(x, out);
+  } else {
+    return sum_of_any<E>(x, out);
+  }
 }
 /// Its gradient: a copy for each X.
 inline std::vector<OpDesc> gradient_of_sum(const GradientArguments& op) {
