@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 /// @file
 /// @ingroup descriptions
-/// Operators of programs that oneDNN runs. The library runs all of them without it, images several times as slowly; so
-/// it is for who runs such programs, and links oneDNN (the target lodtensor::dnnl), to say so:
+/// Operators of programs that oneDNN runs. The library runs all of them without it, those on images mostly more slowly.
+/// So it is for who runs such programs, and links oneDNN (the target lodtensor::dnnl), to say so:
 ///
-///     loddnnl::replace_operators();    // <lod/run.hpp> is included, too
-///     lod::run(program, scope, feed);
+///     lod::use_dnnl();    // <lod/run.hpp> is included, too
+///     lod::run(program, scope, {.feed = feed});
 #pragma once
 
 #include <lod/core/executor.hpp>
