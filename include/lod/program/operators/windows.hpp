@@ -171,6 +171,8 @@ class ImagePoolOptions {
 
   const WindowOptions& windows() const noexcept { return windows_; }
   bool is_max() const noexcept { return is_max_; }
+  /// Whether windows share the image, as `adaptive` says.
+  bool shares_images() const noexcept { return is_adaptive_ && !is_global_; }
   /// Whether means count what is added to images.
   bool counts_paddings() const noexcept { return !is_exclusive_ && !is_adaptive_; }
 
@@ -182,7 +184,7 @@ class ImagePoolOptions {
   }
   /// The pixels of window i.
   PooledPixels pixels(const WindowsAlongSide& side, std::int64_t i) const noexcept {
-    if (is_adaptive_ && !is_global_) {
+    if (shares_images()) {
       const std::int64_t end = (i + 1) * side.size;
       return {i * side.size / side.count, end / side.count + (end % side.count != 0), 0};
     }
