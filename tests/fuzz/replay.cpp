@@ -53,7 +53,7 @@ std::size_t run_with_variations(std::string bytes) {
 
 /// With mutations of it, and most often of these again.
 std::size_t run_with_mutations(const std::string& bytes, unsigned mutations, std::mt19937& random) {
-  constexpr std::size_t most = 4096;
+  constexpr std::size_t most = 8192;
   run(bytes);
   std::vector<std::uint8_t> mutated;
   for (unsigned i = 0; i < mutations; ++i) {

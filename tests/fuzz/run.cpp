@@ -13,16 +13,20 @@
 #include <algorithm>
 #include <cstddef>
 #include <cstdint>
+#include <functional>
+#include <iterator>
 #include <limits>
 #include <map>
 #include <memory_resource>
 #include <new>
 #include <optional>
 #include <random>
+#include <span>
 #include <sstream>
 #include <stdexcept>
 #include <string>
 #include <string_view>
+#include <type_traits>
 #include <utility>
 #include <vector>
 
@@ -285,8 +289,30 @@ class LittleMemory final : public std::pmr::memory_resource {
   std::size_t left_ = std::size_t{1} << 20;
 };
 
-/// A tensor as described, of small numbers; none if it would be large.
-std::optional<lod::AnyLoDTensor> tensor_of(const lod::LoDTensorDesc& desc, std::pmr::memory_resource& memory) {
+constexpr auto least = std::numeric_limits<std::int64_t>::min(), greatest = std::numeric_limits<std::int64_t>::max();
+constexpr std::int64_t odd_numbers[] = {
+    0, 1, -1, 2, 3, 4, 5, 7, 12, -2, -100, 1000, 1 << 20, INT32_MAX, INT32_MIN, std::int64_t{1} << 40, greatest, least};
+
+/// Small numbers, among which there may be an odd one.
+template <class T>
+void fill(std::span<T> values, std::minstd_rand* random) {
+  std::int64_t number = 0;
+  for (T& value : values) value = static_cast<T>(number++ % 4);
+  if (!random || (*random)() % 8 > 0 || values.empty()) return;
+  T& changed = values[(*random)() % values.size()];
+  if constexpr (std::is_floating_point_v<T>) {
+    using Limits = std::numeric_limits<T>;
+    const T odd[] = {
+        -1, T(0.5), T(1e-30), T(1e30), Limits::max(), Limits::infinity(), -Limits::infinity(), Limits::quiet_NaN()};
+    changed = odd[(*random)() % std::size(odd)];
+  } else {
+    changed = static_cast<T>(odd_numbers[(*random)() % std::size(odd_numbers)]);
+  }
+}
+
+/// A tensor as described; none if it would be large.
+std::optional<lod::AnyLoDTensor> tensor_of(const lod::LoDTensorDesc& desc, std::pmr::memory_resource& memory,
+                                           std::minstd_rand* random) {
   std::vector<std::int64_t> dims = desc.tensor.dims;
   if (dims.empty() || dims.size() > lod::Shape::max_rank) return std::nullopt;
   std::int64_t count = 1;
@@ -309,8 +335,7 @@ std::optional<lod::AnyLoDTensor> tensor_of(const lod::LoDTensorDesc& desc, std::
   const auto filled = [&]<class T>(T) {
     lod::LoDTensor<T> made =
         lod.levels() > 0 ? lod::LoDTensor<T>(lod, row_shape, &memory) : lod::LoDTensor<T>(shape, &memory);
-    std::int64_t number = 0;
-    for (T& value : made.values()) value = static_cast<T>(number++ % 4);
+    fill(made.values(), random);
     return lod::AnyLoDTensor(std::move(made));
   };
   switch (desc.tensor.data_type) {
@@ -343,23 +368,25 @@ void survive(const F& f) {
 
 /// The tensors of block 0 that are persistable, or those that are not.
 std::map<std::string, lod::AnyLoDTensor> tensors_of(const lod::ProgramDesc& program, bool persistable,
-                                                    std::pmr::memory_resource& memory) {
+                                                    std::pmr::memory_resource& memory,
+                                                    std::minstd_rand* random = nullptr) {
   std::map<std::string, lod::AnyLoDTensor> tensors;
   for (const lod::VarDesc& var : program.blocks[0].vars) {
     if (var.type.type != lod::VarType::LOD_TENSOR || !var.type.lod_tensor || var.persistable != persistable) continue;
-    auto value = tensor_of(*var.type.lod_tensor, memory);
+    auto value = tensor_of(*var.type.lod_tensor, memory, random);
     if (value) tensors.emplace(var.name, std::move(*value));
   }
   return tensors;
 }
 
-/// The parameters may be others than the program describes.
-void run(const lod::ProgramDesc& program, const lod::paddle::Parameters& parameters) {
+/// The parameters may be others than the program describes; what is fed follows from the seed.
+void run(const lod::ProgramDesc& program, const lod::paddle::Parameters& parameters, std::size_t seed) {
   LittleMemory memory;
   lod::Scope scope;
   for (const auto& [name, value] : parameters) scope.var(name) = value;
   lod::Feed feed;
-  for (auto& [name, value] : tensors_of(program, false, memory)) feed.emplace(name, value);
+  std::minstd_rand random(static_cast<unsigned>(seed));
+  for (auto& [name, value] : tensors_of(program, false, memory, &random)) feed.emplace(name, value);
   lod::PreparedProgram prepared(lod::CpuExecutor(1, &memory), program, scope, {}, {.steps = 10});
   prepared.run(feed);
   prepared.run(feed);
@@ -396,27 +423,7 @@ class Mutation {
 
  private:
   std::size_t below(std::size_t count) { return random_() % count; }
-  std::int64_t number() {
-    constexpr std::int64_t odd[] = {0,
-                                    1,
-                                    -1,
-                                    2,
-                                    3,
-                                    4,
-                                    5,
-                                    7,
-                                    12,
-                                    -2,
-                                    -100,
-                                    1000,
-                                    1 << 20,
-                                    std::numeric_limits<std::int32_t>::max(),
-                                    std::numeric_limits<std::int32_t>::min(),
-                                    std::int64_t{1} << 40,
-                                    std::numeric_limits<std::int64_t>::max(),
-                                    std::numeric_limits<std::int64_t>::min()};
-    return odd[below(std::size(odd))];
-  }
+  std::int64_t number() { return odd_numbers[below(std::size(odd_numbers))]; }
   void change(lod::VarDesc& var) {
     if (!var.type.lod_tensor) return;
     lod::TensorDesc& tensor = var.type.lod_tensor->tensor;
@@ -578,7 +585,7 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
   survive([&] {
     lod::validate(program);
     if (!program.blocks[0].vars.empty()) static_cast<void>(lod::prune(program, {program.blocks[0].vars[0].name}));
-    run(program, parameters);
+    run(program, parameters, std::hash<std::string_view>()(program_bytes));
   });
   return 0;
 }

@@ -203,6 +203,12 @@ TEST_CASE_FIXTURE(Gradients, "pool2d: gradients by images") {
                {which, attr("data_format", std::string("NHWC")), attr("ksize", Ints{3, 3}),
                 attr("adaptive", flag && pool[0] == 'a'), attr("global_pooling", !flag)}});
       }
+      const Ints huge = {1 << 30, 1 << 30},
+                 paddings = {huge[0] - 1, huge[0] - 1};  // of which few pixels are in the images
+      check({"pool2d",
+             {{"X", {dense({1, 2, 2, 3})}}},
+             {"Out"},
+             {which, attr("ksize", huge), attr("strides", huge), attr("paddings", paddings)}});
       check({"pool2d", {{"X", {dense({0, 3, 5, 4})}}}, {"Out"}, {which, attr("ksize", Ints{2, 2})}});
     }
   });

@@ -30,7 +30,8 @@
 
 namespace lod::inline LOD_INTERFACE {
 
-class AnyLoDTensor;
+template <class Device>
+class BasicAnyLoDTensor;
 
 namespace detail {
 
@@ -94,23 +95,28 @@ LOD_TAGGED void check_element_type(DataType type, const char* what) {
   throw ShapeMismatch(text({what, ": data type: expected ", to_string(data_type_v<T>), ", found ", to_string(type)}));
 }
 
-/// Gives up the memory of a tensor's values, but nothing else, so that it can be `resized` without another allocation
-/// than theirs. It must not be read until then.
-LOD_TAGGED void give_up_memory(AnyLoDTensor& x) noexcept;
+template <class Device>
+LOD_TAGGED void give_up_memory(BasicAnyLoDTensor<Device>& x) noexcept;
 
 }  // namespace detail
 
-/// Rows of any element type under a LoD, in CPU memory. Apart from the element type everything is as with a LoDTensor.
-/// Copies share the values, as with a Buffer: a copy costs no more than a few counters. The values are read-only if the
-/// memory is (a mapped file, a tensor of const elements).
-class AnyLoDTensor {
+/// Rows of any element type under a LoD, in the memory of a device: of the CPU, under the name AnyLoDTensor. Apart from
+/// the element type everything is as with a LoDTensor. Copies share the values, as with a Buffer: a copy costs no more
+/// than a few counters. The values are read-only if the memory is (a mapped file, a tensor of const elements).
+template <class Device>
+class BasicAnyLoDTensor {
+  using Resource = typename Device::memory_resource;
+
  public:
+  /// The memory that it is in.
+  using device = Device;
+
   /// No rows and no levels, of type FP32.
-  LOD_TAGGED AnyLoDTensor() noexcept = default;
+  LOD_TAGGED BasicAnyLoDTensor() noexcept = default;
 
   /// Takes over a tensor: its memory moves, nothing is copied.
   template <class T>
-  LOD_TAGGED AnyLoDTensor(LoDTensor<T, Cpu> tensor) noexcept
+  LOD_TAGGED BasicAnyLoDTensor(LoDTensor<T, Device> tensor) noexcept
       : data_type_(data_type_v<T>), read_only_(std::is_const_v<T>) {
     lod_ = std::move(tensor.lod_);
     row_shape_ = std::move(tensor.row_shape_);
@@ -122,18 +128,18 @@ class AnyLoDTensor {
   /// One row of `row_shape` for each row of `lod`, or `rows` of them if it has no level. The values are uninitialised.
   /// Throws ShapeMismatch if their bytes exceed the address space, std::invalid_argument for a value that names no
   /// DataType, and what the memory resource throws.
-  LOD_TAGGED AnyLoDTensor(DataType type, LoD lod, const Shape& row_shape, uninitialized_t, std::int64_t rows = 0,
-                          std::pmr::memory_resource* resource = Cpu::default_resource())
-      : AnyLoDTensor(type, std::move(lod), row_shape, rows) {
-    bytes_ = Buffer<std::byte>(byte_count(), resource);
+  LOD_TAGGED BasicAnyLoDTensor(DataType type, LoD lod, const Shape& row_shape, uninitialized_t, std::int64_t rows = 0,
+                               Resource* resource = Device::default_resource())
+      : BasicAnyLoDTensor(type, std::move(lod), row_shape, rows) {
+    bytes_ = Buffer<std::byte, Device>(byte_count(), resource);
   }
 
   /// Uses the user's memory, which it only reads and keeps alive by keeping `owner`. Throws ShapeMismatch unless there
   /// are as many bytes as the rows have, std::invalid_argument if the memory is not aligned for an element.
   template <class Owner>
-  LOD_TAGGED static AnyLoDTensor wrap(DataType type, std::span<const std::byte> bytes, LoD lod, const Shape& row_shape,
-                                      Owner owner, std::int64_t rows = 0) {
-    AnyLoDTensor tensor(type, std::move(lod), row_shape, rows);
+  LOD_TAGGED static BasicAnyLoDTensor wrap(DataType type, std::span<const std::byte> bytes, LoD lod,
+                                           const Shape& row_shape, Owner owner, std::int64_t rows = 0) {
+    BasicAnyLoDTensor tensor(type, std::move(lod), row_shape, rows);
     if (static_cast<std::int64_t>(bytes.size()) != tensor.byte_count()) {
       throw ShapeMismatch(
           detail::text({"AnyLoDTensor: ", bytes.size(), " bytes given, expected the ", tensor.byte_count(),
@@ -145,7 +151,7 @@ class AnyLoDTensor {
     }
     // Read-only from here on: the tensor gives access to the bytes through const references only.
     const std::span<std::byte> writable{const_cast<std::byte*>(bytes.data()), bytes.size()};
-    tensor.bytes_ = Buffer<std::byte>::wrap(writable, std::move(owner));
+    tensor.bytes_ = Buffer<std::byte, Device>::wrap(writable, std::move(owner));
     tensor.read_only_ = true;
     return tensor;
   }
@@ -185,45 +191,47 @@ class AnyLoDTensor {
     return bytes_.wrapped() || (bytes_.block() && !bytes_.block()->unique());
   }
   /// Where its memory is from, or will be, if there is none yet.
-  LOD_TAGGED std::pmr::memory_resource* resource() const noexcept { return bytes_.resource(); }
+  LOD_TAGGED Resource* resource() const noexcept { return bytes_.resource(); }
 
   /// The values and levels, borrowed: valid as long as this object and any owner of the memory exist. Throws
   /// ShapeMismatch unless the elements are of type T.
   template <class T>
-  LOD_TAGGED LoDTensorView<const T, Cpu> view() const LOD_LIFETIMEBOUND {
+  LOD_TAGGED LoDTensorView<const T, Device> view() const LOD_LIFETIMEBOUND {
     detail::check_element_type<T>(data_type_, "AnyLoDTensor");
     return unchecked_view<T>();
   }
   /// A tensor on the same memory, which it keeps alive. Throws ShapeMismatch unless the elements are of type T.
   template <class T>
-  LOD_TAGGED LoDTensor<const T, Cpu> as() const {
+  LOD_TAGGED LoDTensor<const T, Device> as() const {
     detail::check_element_type<T>(data_type_, "AnyLoDTensor");
-    return LoDTensor<const T, Cpu>(lod_, rows_, row_shape_, row_size_, Buffer<std::byte>(bytes_).as<const T>());
+    return LoDTensor<const T, Device>(lod_, rows_, row_shape_, row_size_,
+                                      Buffer<std::byte, Device>(bytes_).template as<const T>());
   }
   /// A tensor with values of its own. Throws ShapeMismatch unless the elements are of type T.
   template <class T>
-  LOD_TAGGED LoDTensor<T, Cpu> copy() const {
+  LOD_TAGGED LoDTensor<T, Device> copy() const {
     const auto from = view<T>();
-    LoDTensor<T, Cpu> to(lod_, rows_, row_shape_, row_size_, Buffer<T>(rows_ * row_size_, Cpu::default_resource()));
+    Resource* const resource = detail::MemoryOf<Device>::resource_of_copies(bytes_.resource());
+    LoDTensor<T, Device> to(lod_, rows_, row_shape_, row_size_, Buffer<T, Device>(rows_ * row_size_, resource));
     to.values_.assign(from.data());
     return to;
   }
   /// The memory itself, as a tensor; a copy of it if it is read-only. Remaining copies of this object share it, and see
   /// what is written. Throws ShapeMismatch, and leaves this unchanged, unless the elements are of type T.
   template <class T>
-  LOD_TAGGED LoDTensor<T, Cpu> take() && {
+  LOD_TAGGED LoDTensor<T, Device> take() && {
     detail::check_element_type<T>(data_type_, "AnyLoDTensor");
     if (read_only_) return copy<T>();
-    AnyLoDTensor taken(std::move(*this));
-    return LoDTensor<T, Cpu>(std::move(taken.lod_), taken.rows_, std::move(taken.row_shape_), taken.row_size_,
-                             std::move(taken.bytes_).as<T>());
+    BasicAnyLoDTensor taken(std::move(*this));
+    return LoDTensor<T, Device>(std::move(taken.lod_), taken.rows_, std::move(taken.row_shape_), taken.row_size_,
+                                std::move(taken.bytes_).template as<T>());
   }
 
   /// The same values, shared, under another LoD. Throws ShapeMismatch unless `lod` is for as many rows; one without a
   /// level fits any number.
-  LOD_TAGGED AnyLoDTensor with_lod(LoD lod) const {
+  LOD_TAGGED BasicAnyLoDTensor with_lod(LoD lod) const {
     detail::check_rows(lod, rows_);
-    AnyLoDTensor other = *this;
+    BasicAnyLoDTensor other = *this;
     other.lod_ = std::move(lod);
     return other;
   }
@@ -232,12 +240,12 @@ class AnyLoDTensor {
   /// else has it, otherwise in new memory from `resource`. This stays as it is until the result is assigned to it, so
   /// that everything exists before anything is changed. `rows` counts only for a LoD without levels. Throws what the
   /// constructor throws.
-  LOD_TAGGED [[nodiscard]] AnyLoDTensor resized(DataType type, LoD lod, const Shape& row_shape, std::int64_t rows,
-                                                std::pmr::memory_resource* resource) const {
+  LOD_TAGGED [[nodiscard]] BasicAnyLoDTensor resized(DataType type, LoD lod, const Shape& row_shape, std::int64_t rows,
+                                                     Resource* resource) const {
     if (read_only_ || shares_memory()) {
-      return AnyLoDTensor(type, std::move(lod), row_shape, uninitialized, rows, resource);
+      return BasicAnyLoDTensor(type, std::move(lod), row_shape, uninitialized, rows, resource);
     }
-    AnyLoDTensor other(type, std::move(lod), row_shape, rows, row_shape_);
+    BasicAnyLoDTensor other(type, std::move(lod), row_shape, rows, row_shape_);
     other.bytes_ = bytes_.resized(other.byte_count(), resource);
     return other;
   }
@@ -251,10 +259,10 @@ class AnyLoDTensor {
     });
   }
 
-  LOD_TAGGED AnyLoDTensor(const AnyLoDTensor&) noexcept = default;
-  LOD_TAGGED AnyLoDTensor& operator=(const AnyLoDTensor&) noexcept = default;
+  LOD_TAGGED BasicAnyLoDTensor(const BasicAnyLoDTensor&) noexcept = default;
+  LOD_TAGGED BasicAnyLoDTensor& operator=(const BasicAnyLoDTensor&) noexcept = default;
   /// The source is left with no rows and no levels.
-  LOD_TAGGED AnyLoDTensor(AnyLoDTensor&& other) noexcept
+  LOD_TAGGED BasicAnyLoDTensor(BasicAnyLoDTensor&& other) noexcept
       : data_type_(other.data_type_),
         read_only_(std::exchange(other.read_only_, false)),
         lod_(std::exchange(other.lod_, LoD())),
@@ -263,8 +271,8 @@ class AnyLoDTensor {
         row_size_(std::exchange(other.row_size_, 1)),
         bytes_(std::move(other.bytes_)) {}
   /// Likewise.
-  LOD_TAGGED AnyLoDTensor& operator=(AnyLoDTensor&& other) noexcept {
-    AnyLoDTensor taken(std::move(other));
+  LOD_TAGGED BasicAnyLoDTensor& operator=(BasicAnyLoDTensor&& other) noexcept {
+    BasicAnyLoDTensor taken(std::move(other));
     std::swap(data_type_, taken.data_type_);
     std::swap(read_only_, taken.read_only_);
     std::swap(lod_, taken.lod_);
@@ -274,16 +282,16 @@ class AnyLoDTensor {
     std::swap(bytes_, taken.bytes_);
     return *this;
   }
-  LOD_TAGGED ~AnyLoDTensor() = default;
+  LOD_TAGGED ~BasicAnyLoDTensor() = default;
 
  private:
-  friend void detail::give_up_memory(AnyLoDTensor& x) noexcept;
+  friend void detail::give_up_memory<Device>(BasicAnyLoDTensor& x) noexcept;
 
   using RowShape = detail::Reference<const detail::RowShape>;
   static constexpr Shape scalar_row{};
 
   /// Everything but the values. Shares `known`, if that is the same row shape.
-  LOD_TAGGED AnyLoDTensor(DataType type, LoD lod, const Shape& row_shape, std::int64_t rows, RowShape known = {})
+  LOD_TAGGED BasicAnyLoDTensor(DataType type, LoD lod, const Shape& row_shape, std::int64_t rows, RowShape known = {})
       : data_type_(type), rows_(lod.levels() > 0 ? lod.rows() : rows), row_size_(row_shape.elements()) {
     if (!is_pod(type)) {
       throw std::invalid_argument(detail::text({"AnyLoDTensor: ", static_cast<std::int32_t>(type), " is no DataType"}));
@@ -304,7 +312,7 @@ class AnyLoDTensor {
     return is_complex ? size_of(type) / 2 : size_of(type);
   }
   template <class T>
-  LOD_TAGGED LoDTensorView<const T, Cpu> unchecked_view() const noexcept {
+  LOD_TAGGED LoDTensorView<const T, Device> unchecked_view() const noexcept {
     return {reinterpret_cast<const T*>(bytes_.data()), levels() > 0 ? lod_.view() : LoDView::plain(0, rows_),
             &row_shape(), row_size_};
   }
@@ -315,13 +323,19 @@ class AnyLoDTensor {
   RowShape row_shape_;
   std::int64_t rows_ = 0;
   std::int64_t row_size_ = 1;
-  Buffer<std::byte> bytes_;
+  Buffer<std::byte, Device> bytes_;
 };
+
+/// In CPU memory.
+using AnyLoDTensor = BasicAnyLoDTensor<Cpu>;
 
 namespace detail {
 
-LOD_TAGGED inline void give_up_memory(AnyLoDTensor& x) noexcept {
-  x.bytes_ = Buffer<std::byte>(x.bytes_.resource());
+/// Gives up the memory of a tensor's values, but nothing else, so that it can be `resized` without another allocation
+/// than theirs. It must not be read until then.
+template <class Device>
+LOD_TAGGED void give_up_memory(BasicAnyLoDTensor<Device>& x) noexcept {
+  x.bytes_ = Buffer<std::byte, Device>(x.bytes_.resource());
   x.read_only_ = false;
 }
 

@@ -28,7 +28,8 @@
 
 namespace lod::inline LOD_INTERFACE {
 
-class AnyLoDTensor;
+template <class Device>
+class BasicAnyLoDTensor;
 
 namespace detail {
 
@@ -381,7 +382,8 @@ class LoDTensor {
  private:
   template <class, class>
   friend class LoDTensor;
-  friend class AnyLoDTensor;
+  template <class>
+  friend class BasicAnyLoDTensor;
   using RowShape = detail::Reference<const detail::RowShape>;
 
   static constexpr Shape scalar_row{};

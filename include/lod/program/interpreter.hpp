@@ -8,8 +8,10 @@
 #include <lod/core/error.hpp>
 #include <lod/core/shape.hpp>
 #include <lod/core/target.hpp>
+#include <lod/ops/staging.hpp>
 #include <lod/program/check_program.hpp>
 #include <lod/program/data_flow.hpp>
+#include <lod/program/device_values.hpp>
 #include <lod/program/limited_memory.hpp>
 #include <lod/program/operator.hpp>
 #include <lod/program/prepared_block.hpp>
@@ -45,7 +47,10 @@ class Interpreter final : public detail::ProgramToRun {
     const ProgramDesc& whole = *running_.program;
     const BlockDesc& block = whole.block(0);
     static_cast<void>(flow_.of(block));  // throws for a block that contains itself
-    detail::check_types(whole, [](const std::string& type) { return operators<E>().find(type).has_value(); });
+    // What is there for the CPU alone is refused, or runs there, where its block is prepared.
+    detail::check_types(whole, [](const std::string& type) {
+      return operators<E>().find(type) || (!operation::on_cpu<E> && operators<CpuExecutor>().find(type));
+    });
     auto needs = detail::find_needs(flow_, whole, scope);
     root_.emplace(running_, block, *local_);
     if (!keep_values) share_memory(fetch);
@@ -60,20 +65,22 @@ class Interpreter final : public detail::ProgramToRun {
   }
 
   const std::vector<AnyLoDTensor>& run(const Feed& feed, Trace* trace) override {
-    for (AnyLoDTensor& result : results_) result = AnyLoDTensor();
+    if constexpr (operation::on_cpu<E>) {
+      for (AnyLoDTensor& result : results_) result = AnyLoDTensor();
+    }
     check_feed(feed);
-    for (const auto& [name, value] : feed) feeds_.find(name)->second.variable->template get<AnyLoDTensor>() = value;
     running_.steps = 0;
     running_.trace = trace;
     try {
       root_->begin();
+      for (const auto& [name, value] : feed) set(*feeds_.find(name)->second.variable, value);
       root_->run();
     } catch (...) {
       let_go(feed);
       throw;
     }
     for (std::size_t k = 0; k < results_.size(); ++k) {
-      results_[k] = fetched_[k]->template get<AnyLoDTensor>();
+      fetch(*fetched_[k], results_[k]);
       if (memory_ || root_->is_shared(results_[k].resource())) let_go_of(results_[k]);
     }
     let_go(feed);
@@ -167,7 +174,7 @@ class Interpreter final : public detail::ProgramToRun {
         throw InvalidProgram(
             detail::readable(detail::text({"fetch '", name, "': expected a variable of the program or of the scope"})));
       }
-      static_cast<void>(variable->template get<AnyLoDTensor>());  // throws unless it is one
+      if (variable->type() != VarType::LOD_TENSOR) static_cast<void>(variable->get<AnyLoDTensor>());  // throws
       fetched_.push_back(variable);
     };
     if (names.empty()) {
@@ -230,10 +237,26 @@ class Interpreter final : public detail::ProgramToRun {
                         ", expected ", to_string(desc.tensor.data_type), " of shape {", expected, "}"}));
     }
   }
+  /// What is fed, and what is fetched: as it is, or copied to the device and from there.
+  void set(Variable& variable, const AnyLoDTensor& value) const {
+    if constexpr (!operation::on_cpu<E>) {
+      using Any = detail::AnyOn<E>;
+      if (variable.holds<Any>()) return detail::upload(running_.executor, value, variable.get<Any>());
+    }
+    variable.get<AnyLoDTensor>() = value;
+  }
+  void fetch(const Variable& variable, AnyLoDTensor& result) const {
+    if constexpr (!operation::on_cpu<E>) {
+      using Any = detail::AnyOn<E>;
+      if (variable.holds<Any>()) return detail::download(running_.executor, variable.get<Any>(), result);
+    }
+    result = variable.get<AnyLoDTensor>();
+  }
   /// What was fed is the caller's again.
   void let_go(const Feed& feed) noexcept {
     for (const auto& one : feed) {
-      feeds_.find(one.first)->second.variable->template get<AnyLoDTensor>() = AnyLoDTensor();
+      Variable& variable = *feeds_.find(one.first)->second.variable;
+      if (variable.holds<AnyLoDTensor>()) variable.get<AnyLoDTensor>() = AnyLoDTensor();
     }
   }
 

@@ -43,7 +43,9 @@
 #include <stdexcept>
 #include <string>
 #include <string_view>
+#include <type_traits>
 #include <utility>
+#include <variant>
 #include <vector>
 
 namespace lod::inline LOD_INTERFACE {
@@ -177,11 +179,20 @@ class OperatorArguments {
 /// One run of an operator: its executor and its variables, in which it finds the slots that its arguments gave it.
 template <Executor E = CpuExecutor>
 class OperatorCall {
+  static constexpr bool is_on_cpu = std::same_as<typename E::device, Cpu>;
+
  public:
+  /// The memory that its tensors are in.
+  using device = typename E::device;
+  /// A tensor there, whatever its elements.
+  using Any = BasicAnyLoDTensor<device>;
+
   /// The variables are the arguments of all inputs, then those of all outputs, null for empty names. The executor must
   /// outlive the call.
   LOD_TAGGED OperatorCall(const E& executor, std::vector<Variable*> variables)
-      : executor_(&executor), variables_(std::move(variables)) {}
+      : executor_(&executor), variables_(std::move(variables)) {
+    if constexpr (!is_on_cpu) on_cpu_.emplace(default_executor<Cpu>(), variables_);
+  }
 
   /// What the operator runs on.
   LOD_TAGGED const E& executor() const noexcept { return *executor_; }
@@ -190,23 +201,16 @@ class OperatorCall {
 
   /// From now on the memory of an output, which is no input as well, comes from `resource`, to which `let_go` gives it
   /// back when nobody needs the value any more. O(variables).
-  LOD_TAGGED void reuse(const Variable& output, std::pmr::memory_resource* resource) {
-    if (kept_.empty()) kept_.resize(variables_.size());
-    for (std::size_t place = 0; place < variables_.size(); ++place) {
-      if (variables_[place] == &output) kept_[place].resource = resource;
-    }
-  }
-  /// Gives the memory of such an output back. Its structure is kept for the next run.
-  LOD_TAGGED void let_go(Variable& output) {
-    if (!output.template holds<AnyLoDTensor>()) return;
-    AnyLoDTensor& tensor = output.template get<AnyLoDTensor>();
-    for (std::size_t place = 0; place < variables_.size(); ++place) {
-      detail::KeptOutput& kept = kept_[place];
-      // What is there may be another's memory, to which the operator has referred.
-      if (variables_[place] != &output || !kept.resource || tensor.resource() != kept.resource) continue;
-      kept.structure = std::move(tensor);
-      detail::give_up_memory(kept.structure);
-      tensor = AnyLoDTensor();
+  LOD_TAGGED void reuse(const Variable& output, auto* resource) { kept_.add(variables_, output, resource); }
+  LOD_TAGGED void let_go(Variable& output) { kept_.let_go(variables_, output); }
+
+  /// The same operator on the CPU, for those of its variables whose tensors are in CPU memory: see
+  /// Operator::on_cpu.
+  LOD_TAGGED const auto& on_cpu() const noexcept {
+    if constexpr (is_on_cpu) {
+      return *this;
+    } else {
+      return *on_cpu_;
     }
   }
 
@@ -214,8 +218,8 @@ class OperatorCall {
   LOD_TAGGED std::int64_t sequences() const {
     std::int64_t most = 0;
     for (const Variable* const variable : variables_) {
-      if (!variable || !variable->template holds<AnyLoDTensor>()) continue;
-      const LoD& lod = variable->template get<AnyLoDTensor>().lod();
+      if (!variable || !variable->template holds<Any>()) continue;
+      const LoD& lod = variable->template get<Any>().lod();
       if (lod.levels() > 0) most = std::max(most, lod.size(lod.levels() - 1));
     }
     return most;
@@ -227,7 +231,7 @@ class OperatorCall {
     for (auto one = variables_.begin(); one != variables_.end(); ++one) {
       if (!*one || std::find(variables_.begin(), one, *one) != one) continue;
       const Variable& variable = **one;
-      if (variable.holds<AnyLoDTensor>()) sum += variable.get<AnyLoDTensor>().bytes().size();
+      if (variable.template holds<Any>()) sum += variable.template get<Any>().bytes().size();
       if (variable.holds<AnySelectedRows>()) sum += variable.get<AnySelectedRows>().value().bytes().size();
       if (!variable.holds<std::vector<AnyLoDTensor>>()) continue;
       for (const AnyLoDTensor& tensor : variable.get<std::vector<AnyLoDTensor>>()) sum += tensor.bytes().size();
@@ -247,32 +251,34 @@ class OperatorCall {
     return *found;
   }
   /// The tensor in it. Throws ShapeMismatch if it holds something else.
-  LOD_TAGGED const AnyLoDTensor& tensor(const Slot& slot, std::size_t i = 0) const {
-    return variable(slot, i).template get<AnyLoDTensor>();
+  LOD_TAGGED const Any& tensor(const Slot& slot, std::size_t i = 0) const {
+    return variable(slot, i).template get<Any>();
   }
   /// A view of the tensor. Throws ShapeMismatch, naming the variable, unless its elements are of type T.
   template <class T>
-  LOD_TAGGED LoDTensorView<const T, Cpu> view(const Slot& slot, std::size_t i = 0) const {
-    const AnyLoDTensor& found = tensor(slot, i);
-    if (!found.holds<T>()) throw_type(slot, i, to_string(data_type_v<T>));
-    return found.view<T>();
+  LOD_TAGGED LoDTensorView<const T, device> view(const Slot& slot, std::size_t i = 0) const {
+    const Any& found = tensor(slot, i);
+    if (!found.template holds<T>()) throw_type(slot, i, to_string(data_type_v<T>));
+    return found.template view<T>();
   }
   /// The tensor in an output, to be written by an operation.
   template <class T>
-  LOD_TAGGED OutputTensor<T> output(const Slot& slot, std::size_t i = 0) const {
-    return OutputTensor<T>(variable(slot, i), resource_of(slot, i), spare_of(slot, i));
+  LOD_TAGGED OutputTensor<T, device> output(const Slot& slot, std::size_t i = 0) const {
+    return OutputTensor<T, device>(variable(slot, i), kept_.resource(slot.first + i, executor_->resource()),
+                                   spare_of(slot, i));
   }
   /// An output of this structure, whose bytes are to be written. `rows` counts only for a LoD without levels.
-  LOD_TAGGED OutputBytes output_bytes(const Slot& slot, DataType type, const LoD& lod, const Shape& row_shape,
-                                      std::int64_t rows, std::size_t i = 0) const {
-    AnyLoDTensor& written = variable(slot, i).template get<AnyLoDTensor>();
-    AnyLoDTensor* const spare = spare_of(slot, i);
-    return OutputBytes(written, (spare ? *spare : written).resized(type, lod, row_shape, rows, resource_of(slot, i)),
-                       spare);
+  LOD_TAGGED OutputBytes<device> output_bytes(const Slot& slot, DataType type, const LoD& lod, const Shape& row_shape,
+                                              std::int64_t rows, std::size_t i = 0) const {
+    Any& written = variable(slot, i).template get<Any>();
+    Any* const spare = spare_of(slot, i);
+    auto* const resource = kept_.resource(slot.first + i, executor_->resource());
+    return OutputBytes<device>(written, (spare ? *spare : written).resized(type, lod, row_shape, rows, resource),
+                               spare);
   }
   /// The same for a whole shape, in which a scalar is one row: with the levels of `like` where it has as many rows.
-  LOD_TAGGED OutputBytes output_bytes(const Slot& slot, DataType type, const Shape& shape, const AnyLoDTensor& like,
-                                      std::size_t i = 0) const {
+  LOD_TAGGED OutputBytes<device> output_bytes(const Slot& slot, DataType type, const Shape& shape, const Any& like,
+                                              std::size_t i = 0) const {
     const std::int64_t rows = shape.empty() ? 1 : shape.front();
     const bool keeps_levels = like.levels() > 0 && like.rows() == rows;
     return output_bytes(slot, type, keeps_levels ? like.lod() : LoD(), shape.without_first(), rows, i);
@@ -313,16 +319,9 @@ class OperatorCall {
   }
 
  private:
-  /// Where the memory of an output comes from.
-  LOD_TAGGED std::pmr::memory_resource* resource_of(const Slot& slot, std::size_t i) const noexcept {
-    const bool is_kept = !kept_.empty() && kept_[slot.first + i].resource;
-    return is_kept ? kept_[slot.first + i].resource : executor_->resource();
-  }
   /// What an output begins with, if not with what its variable holds.
-  LOD_TAGGED AnyLoDTensor* spare_of(const Slot& slot, std::size_t i) const {
-    if (is_read(slot, i)) return &spare_;
-    const bool is_kept = !kept_.empty() && kept_[slot.first + i].resource;
-    return is_kept && tensor(slot, i).bytes().empty() ? &kept_[slot.first + i].structure : nullptr;
+  LOD_TAGGED Any* spare_of(const Slot& slot, std::size_t i) const {
+    return is_read(slot, i) ? &spare_ : kept_.structure(slot.first + i, variable(slot, i));
   }
   /// Whether an output is an input as well.
   LOD_TAGGED bool is_read(const Slot& slot, std::size_t i) const noexcept {
@@ -341,8 +340,9 @@ class OperatorCall {
   const E* executor_;
   std::vector<Variable*> variables_;
   /// The memory of an output that is read as well: what it had in the run before last.
-  mutable AnyLoDTensor spare_;
-  mutable std::vector<detail::KeptOutput> kept_;  // for each variable, or none
+  mutable Any spare_;
+  mutable detail::KeptOutputs<device> kept_;
+  std::conditional_t<is_on_cpu, std::monostate, std::optional<OperatorCall<CpuExecutor>>> on_cpu_;
 };
 
 /// What an operator does in each run.
@@ -363,6 +363,9 @@ struct Operator {
   /// Describes what it gives, from descriptions of what it takes, for `infer_shapes`; nothing if that is not known
   /// before it runs. Gradients need none: what they give, `x@GRAD`, is described as `x`.
   InferShape infer = {};
+  /// On another device than the CPU: the parameters whose tensors it needs in CPU memory, with a space between each.
+  /// What computes those tensors runs on the CPU, too.
+  std::string_view on_cpu = {};
 };
 
 }  // namespace lod::inline LOD_INTERFACE
@@ -375,6 +378,7 @@ struct BuiltInOperator {
   std::string_view type;
   RunOperator<E> (*prepare)(const OperatorArguments&);
   DescribeGradient* gradient = nullptr;
+  std::string_view on_cpu = {};  ///< see Operator
 };
 
 }  // namespace lod::inline LOD_INTERFACE::detail
@@ -441,7 +445,7 @@ class Operators {
     const auto all = operators_of_programs::built_in<E>();
     const auto one = std::ranges::lower_bound(all, type, {}, &detail::BuiltInOperator<E>::type);
     if (one == all.end() || one->type != type) return std::nullopt;
-    return Operator<E>{one->prepare, one->gradient, operators_of_programs::inference_of(type)};
+    return Operator<E>{one->prepare, one->gradient, operators_of_programs::inference_of(type), one->on_cpu};
   }
 
   /// Adds an operator of the caller's. Throws std::invalid_argument if there is one of that type, and if it cannot be

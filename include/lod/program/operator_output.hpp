@@ -5,6 +5,7 @@
 #pragma once
 
 #include <lod/core/any_tensor.hpp>
+#include <lod/core/device.hpp>
 #include <lod/core/error.hpp>
 #include <lod/core/lod_tensor.hpp>
 #include <lod/core/target.hpp>
@@ -12,30 +13,72 @@
 
 #include <cstddef>
 #include <exception>
-#include <memory_resource>
 #include <utility>
+#include <vector>
 
 namespace lod::inline LOD_INTERFACE {
 
 namespace detail {
 
-/// What remains of an output that gives its memory back.
-struct KeptOutput {
-  std::pmr::memory_resource* resource = nullptr;  ///< to which it is; null: it isn't given back
-  AnyLoDTensor structure = {};                    ///< without memory
+/// Those outputs of an operator that give their memory back, and what remains of them for the next run.
+template <class Device>
+class KeptOutputs {
+  using Any = BasicAnyLoDTensor<Device>;
+  using Resource = typename Device::memory_resource;
+
+ public:
+  /// From now on `output`, wherever it is among the variables of the operator, gives its memory back to `resource`.
+  LOD_TAGGED void add(const std::vector<Variable*>& variables, const Variable& output, Resource* resource) {
+    outputs_.resize(variables.size());
+    for (std::size_t place = 0; place < variables.size(); ++place) {
+      if (variables[place] == &output) outputs_[place].resource = resource;
+    }
+  }
+  /// It does so now, unless its memory is another's, to which the operator has referred.
+  LOD_TAGGED void let_go(const std::vector<Variable*>& variables, Variable& output) {
+    if (!output.holds<Any>()) return;
+    Any& tensor = output.get<Any>();
+    for (std::size_t place = 0; place < outputs_.size(); ++place) {
+      auto& [resource, structure] = outputs_[place];
+      if (variables[place] != &output || !resource || tensor.resource() != resource) continue;
+      structure = std::move(tensor);
+      give_up_memory(structure);
+      tensor = Any();
+    }
+  }
+  /// Where the memory of the output at this place comes from, if it is one of those.
+  LOD_TAGGED Resource* resource(std::size_t place, Resource* otherwise) const noexcept {
+    return is_kept(place) ? outputs_[place].resource : otherwise;
+  }
+  /// What it has without memory, if it is one of those and has no memory now; else null.
+  LOD_TAGGED Any* structure(std::size_t place, const Variable& output) {
+    return is_kept(place) && output.get<Any>().bytes().empty() ? &outputs_[place].structure : nullptr;
+  }
+
+ private:
+  struct Output {
+    Resource* resource = nullptr;
+    Any structure = {};
+  };
+
+  LOD_TAGGED bool is_kept(std::size_t place) const noexcept { return !outputs_.empty() && outputs_[place].resource; }
+
+  std::vector<Output> outputs_;  // for each variable, or none
 };
 
 }  // namespace detail
 
 /// A tensor that an operator writes: that of a variable, with the memory of the run before. It goes to the variable
 /// when this object is destroyed.
-template <class T>
+template <class T, class Device = Cpu>
 class OutputTensor {
+  using Any = BasicAnyLoDTensor<Device>;
+
  public:
   /// Memory that the tensor needs comes from `resource`. If the variable is being read, the tensor has that of `spare`
   /// instead, which gets the variable's in the end; otherwise that is null.
-  LOD_TAGGED OutputTensor(Variable& variable, std::pmr::memory_resource* resource, AnyLoDTensor* spare)
-      : variable_(variable.get<AnyLoDTensor>()),
+  LOD_TAGGED OutputTensor(Variable& variable, typename Device::memory_resource* resource, Any* spare)
+      : variable_(variable.get<Any>()),
         spare_(spare),
         tensor_(resource),
         is_taken_(kept().template holds<T>() && kept().resource() == resource && !kept().read_only() &&
@@ -49,33 +92,36 @@ class OutputTensor {
   LOD_TAGGED ~OutputTensor() {
     const bool has_failed = std::uncaught_exceptions() != exceptions_;
     // One that has given its memory back, and that the operator has not written.
-    if (tensor_.capacity() < tensor_.rows() * tensor_.row_size()) tensor_ = LoDTensor<T>(tensor_.resource());
+    if (tensor_.capacity() < tensor_.rows() * tensor_.row_size()) tensor_ = LoDTensor<T, Device>(tensor_.resource());
     if (spare_ && !has_failed) *spare_ = std::move(variable_);
-    if (spare_ ? !has_failed : is_taken_ || !has_failed) variable_ = AnyLoDTensor(std::move(tensor_));
+    if (spare_ ? !has_failed : is_taken_ || !has_failed) variable_ = Any(std::move(tensor_));
   }
 
   /// @{
   /// The tensor.
-  LOD_TAGGED LoDTensor<T>& operator*() noexcept { return tensor_; }
-  LOD_TAGGED LoDTensor<T>* operator->() noexcept { return &tensor_; }
+  LOD_TAGGED LoDTensor<T, Device>& operator*() noexcept { return tensor_; }
+  LOD_TAGGED LoDTensor<T, Device>* operator->() noexcept { return &tensor_; }
   /// @}
 
  private:
-  LOD_TAGGED AnyLoDTensor& kept() noexcept { return spare_ ? *spare_ : variable_; }
+  LOD_TAGGED Any& kept() noexcept { return spare_ ? *spare_ : variable_; }
 
-  AnyLoDTensor& variable_;
-  AnyLoDTensor* spare_;
-  LoDTensor<T> tensor_;
+  Any& variable_;
+  Any* spare_;
+  LoDTensor<T, Device> tensor_;
   bool is_taken_;
   int exceptions_;
 };
 
 /// The same for operators that move elements, whatever their type: the bytes of an output of known structure.
+template <class Device = Cpu>
 class OutputBytes {
+  using Any = BasicAnyLoDTensor<Device>;
+
  public:
   /// `next`, which goes to the variable in the end: it may be the variable's own tensor. What the variable had goes to
   /// `spare`, unless that is null.
-  LOD_TAGGED OutputBytes(AnyLoDTensor& variable, AnyLoDTensor next, AnyLoDTensor* spare) noexcept
+  LOD_TAGGED OutputBytes(Any& variable, Any next, Any* spare) noexcept
       : variable_(variable), spare_(spare), next_(std::move(next)), exceptions_(std::uncaught_exceptions()) {}
   OutputBytes(const OutputBytes&) = delete;
   OutputBytes& operator=(const OutputBytes&) = delete;
@@ -89,14 +135,14 @@ class OutputBytes {
   /// The first element, of the type that the output was made with.
   template <class T>
   LOD_TAGGED T* elements() {
-    LOD_ASSERT(next_.holds<T>());
+    LOD_ASSERT(next_.template holds<T>());
     return reinterpret_cast<T*>(data());
   }
 
  private:
-  AnyLoDTensor& variable_;
-  AnyLoDTensor* spare_;
-  AnyLoDTensor next_;
+  Any& variable_;
+  Any* spare_;
+  Any next_;
   int exceptions_;
 };
 

@@ -4,14 +4,17 @@
 #pragma once
 
 #include <lod/core/any_tensor.hpp>
+#include <lod/core/device.hpp>
 #include <lod/core/error.hpp>
 #include <lod/core/executor.hpp>
 #include <lod/core/target.hpp>
 #include <lod/ops/for_each_sequence.hpp>
 #include <lod/ops/kernel.hpp>
+#include <lod/ops/staging.hpp>
 #include <lod/program/block_to_run.hpp>
 #include <lod/program/check_program.hpp>
 #include <lod/program/data_flow.hpp>
+#include <lod/program/device_values.hpp>
 #include <lod/program/operator.hpp>
 #include <lod/program/place_of.hpp>
 #include <lod/program/plan_memory.hpp>
@@ -30,6 +33,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <exception>
+#include <list>
 #include <memory>
 #include <memory_resource>
 #include <optional>
@@ -37,6 +41,7 @@
 #include <span>
 #include <stdexcept>
 #include <string>
+#include <string_view>
 #include <thread>
 #include <utility>
 #include <vector>
@@ -62,7 +67,15 @@ class PreparedBlock final : public BlockToRun {
   /// Creates the block's variables in `scope`.
   PreparedBlock(RunningProgram<E>& running, const BlockDesc& block, Scope& scope)
       : running_(running), scope_(scope), block_(block.idx) {
-    create_variables(scope, block, running.executor.resource());
+    if constexpr (operation::on_cpu<E>) {
+      create_variables(scope, block, running.executor.resource());
+    } else {
+      create_variables(scope, block);
+      placement_.emplace(block, [](const std::string& type) {
+        const auto op = operators<E>().find(type);
+        return op ? op->on_cpu : std::string_view();
+      });
+    }
     for (const VarDesc& var : block.vars) {
       if (var.type.type == VarType::LOD_TENSOR_ARRAY && !var.persistable) {
         arrays_.push_back(&scope.var(var.name).template get<std::vector<AnyLoDTensor>>());
@@ -80,6 +93,9 @@ class PreparedBlock final : public BlockToRun {
   ~PreparedBlock() override = default;
 
   void begin() override {
+    if constexpr (!operation::on_cpu<E>) {
+      for (const auto& [variable, is_on_cpu] : placed_) detail::move_to(running_.executor, *variable, is_on_cpu);
+    }
     for (auto* array : arrays_) array->clear();
   }
   void run() override {
@@ -183,14 +199,54 @@ class PreparedBlock final : public BlockToRun {
 
   static bool is_empty(const std::string& name) noexcept { return name.empty() || name == empty_variable_name; }
 
-  void add_step(const OpDesc& op, std::size_t i) {
-    const auto type = operators<E>().find(op.type);
-    RunOperator<E> run;
+  /// What an operator does, by another executor than that of the program if it is the CPU's.
+  template <Executor By>
+  RunOperator<By> prepare(const OpDesc& op, std::size_t i) {
+    const auto type = operators<By>().find(op.type);
     try {
-      run = type->prepare(OperatorArguments(op, this));
+      if (!type) {
+        OperatorArguments(op).refuse({"it is there for the CPU, not for a ",
+                                      std::same_as<typename E::device, Cuda> ? "CudaExecutor" : "device like this"});
+      }
+      return type->prepare(OperatorArguments(op, this));
     } catch (const InvalidProgram& error) {
       throw InvalidProgram(detail::readable(detail::text({"block ", block_, ", operator ", i, ": ", error.what()})));
     }
+  }
+  /// The same where tensors are on a device: an operator that is to run on the CPU does; the others find copies there
+  /// of what they read and is in CPU memory.
+  RunOperator<E> prepare_on_device(const OpDesc& op, std::size_t i, std::vector<Variable*>& variables) {
+    for (std::size_t k = 0; k < variables.size(); ++k) {
+      if (variables[k]) placed_.emplace_back(variables[k], placement_->is_on_cpu(variables[k]->name()));
+    }
+    if (placement_->runs_on_cpu(i)) {
+      return [run = prepare<CpuExecutor>(op, i), call = OperatorCall<CpuExecutor>(default_executor<Cpu>(), variables)](
+                 OperatorCall<E>&) mutable { run(call); };
+    }
+    RunOperator<E> run = prepare<E>(op, i);
+    std::vector<std::pair<const Variable*, Variable*>> copies;
+    std::size_t k = 0;
+    for (const auto* vars : {&op.inputs, &op.outputs}) {
+      for (const OpDesc::Var& var : *vars) {
+        for (std::size_t end = k + var.arguments.size(); k < end; ++k) {
+          if (!variables[k] || !placement_->is_on_cpu(variables[k]->name()) || placement_->needs(i, var.parameter)) {
+            continue;
+          }
+          Variable& copy = copies_.emplace_back(detail::AnyOn<E>(), variables[k]->name());
+          copies.emplace_back(std::exchange(variables[k], &copy), &copy);
+        }
+      }
+    }
+    if (copies.empty()) return run;
+    return [run = std::move(run), copies = std::move(copies)](OperatorCall<E>& call) {
+      for (const auto& [from, to] : copies) {
+        detail::upload(call.executor(), from->template get<AnyLoDTensor>(), to->template get<detail::AnyOn<E>>());
+      }
+      run(call);
+    };
+  }
+
+  void add_step(const OpDesc& op, std::size_t i) {
     std::vector<Variable*> variables;
     for (const auto* vars : {&op.inputs, &op.outputs}) {
       for (const OpDesc::Var& var : *vars) {
@@ -201,6 +257,12 @@ class PreparedBlock final : public BlockToRun {
           variables.push_back(variable);
         }
       }
+    }
+    RunOperator<E> run;
+    if constexpr (operation::on_cpu<E>) {
+      run = prepare<E>(op, i);
+    } else {
+      run = prepare_on_device(op, i, variables);
     }
     std::vector<std::string> persists;
     for (const std::string_view name : running_.flow->of(op, block_).writes) {
@@ -302,6 +364,10 @@ class PreparedBlock final : public BlockToRun {
   detail::ReusedMemory::Owner reused_, reused_beside_;  // null: every variable has its own
   std::vector<Step> steps_;
   std::optional<E> beside_;  // for twins, the second of both
+  // On another device than the CPU:
+  std::optional<detail::Placement> placement_;
+  std::vector<std::pair<Variable*, bool>> placed_;  // variables, and whether their tensors are in CPU memory
+  std::list<Variable> copies_;                      // of such tensors, for operators on the device
 };
 
 }  // namespace lod::inline LOD_INTERFACE::inline LOD_TARGET

@@ -19,6 +19,7 @@
 #include <lod/ops/infer.hpp>
 
 #include <any>
+#include <concepts>
 #include <cstddef>
 #include <cstdint>
 #include <cstring>
@@ -106,6 +107,28 @@ template <>
 struct ContentsOf<AnyLoDTensor> : ContentsOfType<VarType::LOD_TENSOR> {
   static constexpr const char* name = "AnyLoDTensor";
 };
+template <class Device>
+struct ContentsOf<BasicAnyLoDTensor<Device>> : ContentsOfType<VarType::LOD_TENSOR> {
+  static constexpr const char* name = "a tensor in the memory of a device";
+};
+template <class T>
+struct ContentsOf<SelectedRows<T, Cuda>> : ContentsOfType<VarType::SELECTED_ROWS> {
+  static constexpr const char* name = "row-sparse values in the memory of a device";
+};
+/// What is in the memory of another device than the CPU, whose types need headers of its own.
+struct OnDevice {
+  std::any contents;
+};
+template <>
+struct ContentsOf<OnDevice> {
+  static constexpr const char* name = "what is in the memory of a device";
+};
+template <class X>
+inline constexpr bool is_on_device = false;
+template <class Device>
+inline constexpr bool is_on_device<BasicAnyLoDTensor<Device>> = !std::same_as<Device, Cpu>;
+template <class T>
+inline constexpr bool is_on_device<SelectedRows<T, Cuda>> = true;
 template <>
 struct ContentsOf<AnySelectedRows> : ContentsOfType<VarType::SELECTED_ROWS> {
   static constexpr const char* name = "AnySelectedRows";
@@ -225,7 +248,9 @@ LOD_TAGGED inline AnyLoDTensor tensor_as_described(LoDTensorDesc desc, const cha
 /// | X | types of variables |
 /// |---|---|
 /// | `AnyLoDTensor` | LOD_TENSOR |
+/// | `BasicAnyLoDTensor<Cuda>` | LOD_TENSOR, where a program runs on a GPU |
 /// | `AnySelectedRows` | SELECTED_ROWS |
+/// | `SelectedRows<T, Cuda>` | SELECTED_ROWS, there |
 /// | `std::vector<AnyLoDTensor>` | LOD_TENSOR_ARRAY, FEED_MINIBATCH, FETCH_LIST, FEED_LIST |
 /// | `RankTable` | LOD_RANK_TABLE |
 /// | `std::vector<Scope*>` | STEP_SCOPES: children of a scope, which owns them |
@@ -270,7 +295,12 @@ class Variable {
   /// Holds `contents`, with another type. Throws ShapeMismatch if that type does not hold an X.
   template <VariableContents X>
   LOD_TAGGED Variable(VarType::Type type, X contents, std::string name = {}) : Variable(type, std::move(name)) {
-    get<X>() = std::move(contents);
+    if constexpr (detail::is_on_device<X>) {
+      if (type != detail::ContentsOf<X>::type) static_cast<void>(get<X>());  // throws
+      contents_ = detail::OnDevice{std::move(contents)};
+    } else {
+      get<X>() = std::move(contents);
+    }
   }
 
   LOD_TAGGED Variable(const Variable&) = default;
@@ -307,7 +337,7 @@ class Variable {
   /// Whether it holds an X. An X that no variable can hold is a compile error.
   template <VariableContents X>
   LOD_TAGGED bool holds() const noexcept {
-    return std::holds_alternative<X>(contents_);
+    return find<X>() != nullptr;
   }
   /// @{
   /// Its contents. Throws ShapeMismatch if they are not an X: the text names the variable, what was expected and what
@@ -318,17 +348,28 @@ class Variable {
   }
   template <VariableContents X>
   LOD_TAGGED const X& get() const {
-    if (const X* held = std::get_if<X>(&contents_)) return *held;
+    if (const X* held = find<X>()) return *held;
     throw_other(detail::ContentsOf<X>::name);
   }
   /// @}
 
  private:
-  using Contents = std::variant<AnyLoDTensor, AnySelectedRows, std::vector<AnyLoDTensor>, RankTable,
-                                std::vector<Scope*>, std::vector<Place>, std::shared_ptr<Reader>,
-                                std::shared_ptr<Channel>, std::vector<Variable>, std::string, std::vector<std::string>,
-                                Vocabulary, std::any, bool, std::int16_t, std::int32_t, std::int64_t, float16, bfloat16,
-                                float, double, std::uint8_t, std::int8_t, std::uint32_t, std::uint64_t>;
+  using Contents =
+      std::variant<AnyLoDTensor, AnySelectedRows, std::vector<AnyLoDTensor>, RankTable, std::vector<Scope*>,
+                   std::vector<Place>, std::shared_ptr<Reader>, std::shared_ptr<Channel>, std::vector<Variable>,
+                   std::string, std::vector<std::string>, Vocabulary, std::any, bool, std::int16_t, std::int32_t,
+                   std::int64_t, float16, bfloat16, float, double, std::uint8_t, std::int8_t, std::uint32_t,
+                   std::uint64_t, detail::OnDevice>;
+
+  template <class X>
+  LOD_TAGGED const X* find() const noexcept {
+    if constexpr (detail::is_on_device<X>) {
+      const auto* const there = std::get_if<detail::OnDevice>(&contents_);
+      return there ? std::any_cast<X>(&there->contents) : nullptr;
+    } else {
+      return std::get_if<X>(&contents_);
+    }
+  }
 
   LOD_TAGGED static Contents nothing(VarType::Type type, const std::string& name);
   LOD_TAGGED [[noreturn, gnu::cold, gnu::noinline]] void throw_other(const char* expected) const {

@@ -23,111 +23,111 @@ struct OfResult {};
 
 struct NoSlope : OfResult {
   template <class T>
-  T operator()(T) const {
+  LOD_HOST_DEVICE T operator()(T) const {
     return 0;
   }
 };
 struct SlopeOfRelu : OfResult {
   template <class T>
-  T operator()(T y) const {
+  LOD_HOST_DEVICE T operator()(T y) const {
     return y > 0;
   }
 };
 struct SlopeOfSigmoid : OfResult {
   template <class T>
-  T operator()(T y) const {
+  LOD_HOST_DEVICE T operator()(T y) const {
     return y * (1 - y);
   }
 };
 struct SlopeOfTanh : OfResult {
   template <class T>
-  T operator()(T y) const {
+  LOD_HOST_DEVICE T operator()(T y) const {
     return 1 - y * y;
   }
 };
 struct SlopeOfExp : OfResult {
   template <class T>
-  T operator()(T y) const {
+  LOD_HOST_DEVICE T operator()(T y) const {
     return y;
   }
 };
 struct SlopeOfSqrt : OfResult {
   template <class T>
-  T operator()(T y) const {
+  LOD_HOST_DEVICE T operator()(T y) const {
     return static_cast<T>(0.5) / y;
   }
 };
 struct SlopeOfRsqrt : OfResult {
   template <class T>
-  T operator()(T y) const {
+  LOD_HOST_DEVICE T operator()(T y) const {
     return static_cast<T>(-0.5) * y * y * y;
   }
 };
 struct SlopeOfReciprocal : OfResult {
   template <class T>
-  T operator()(T y) const {
+  LOD_HOST_DEVICE T operator()(T y) const {
     return -y * y;
   }
 };
 struct SlopeOfRelu6 : Relu6, OfResult {
   using Relu6::Relu6;
   template <class T>
-  T operator()(T y) const {
+  LOD_HOST_DEVICE T operator()(T y) const {
     return y > 0 && y < threshold;
   }
 };
 struct SlopeOfHardSigmoid : HardSigmoid, OfResult {
   using HardSigmoid::HardSigmoid;
   template <class T>
-  T operator()(T y) const {
+  LOD_HOST_DEVICE T operator()(T y) const {
     return y > 0 && y < 1 ? slope : 0;
   }
 };
 struct SlopeOfLogSigmoid {
   template <class T>
-  T operator()(T x) const {
+  LOD_HOST_DEVICE T operator()(T x) const {
     return Sigmoid()(-x);
   }
 };
 struct SlopeOfLog {
   template <class T>
-  T operator()(T x) const {
+  LOD_HOST_DEVICE T operator()(T x) const {
     return 1 / x;
   }
 };
 struct SlopeOfSquare {
   template <class T>
-  T operator()(T x) const {
+  LOD_HOST_DEVICE T operator()(T x) const {
     return 2 * x;
   }
 };
 struct SlopeOfSine {
   template <class T>
-  T operator()(T x) const {
+  LOD_HOST_DEVICE T operator()(T x) const {
     return std::cos(x);
   }
 };
 struct SlopeOfCosine {
   template <class T>
-  T operator()(T x) const {
+  LOD_HOST_DEVICE T operator()(T x) const {
     return -std::sin(x);
   }
 };
 struct SlopeOfSoftsign {
   template <class T>
-  T operator()(T x) const {
+  LOD_HOST_DEVICE T operator()(T x) const {
     return Square()(1 / (1 + std::abs(x)));
   }
 };
 struct SlopeOfTanhShrink {
   template <class T>
-  T operator()(T x) const {
+  LOD_HOST_DEVICE T operator()(T x) const {
     return Square()(std::tanh(x));
   }
 };
 struct SlopeOfErf {
   template <class T>
-  T operator()(T x) const {
+  LOD_HOST_DEVICE T operator()(T x) const {
     constexpr double two_over_root_of_pi = 1.12837916709551257390;
     return static_cast<T>(two_over_root_of_pi) * std::exp(-x * x);
   }
@@ -135,21 +135,21 @@ struct SlopeOfErf {
 struct SlopeOfLeakyRelu : LeakyRelu {
   using LeakyRelu::LeakyRelu;
   template <class T>
-  T operator()(T x) const {
+  LOD_HOST_DEVICE T operator()(T x) const {
     return x > 0 ? 1 : T{alpha};
   }
 };
 struct SlopeOfElu : Elu {
   using Elu::Elu;
   template <class T>
-  T operator()(T x) const {
+  LOD_HOST_DEVICE T operator()(T x) const {
     return x > 0 ? 1 : alpha * std::exp(x);
   }
 };
 struct SlopeOfGelu : Gelu {
   using Gelu::Gelu;
   template <class T>
-  T operator()(T x) const {
+  LOD_HOST_DEVICE T operator()(T x) const {
     constexpr double root_of_half = 0.70710678118654752440, root_of_two_over_pi = 0.79788456080286535588;
     if (!is_approximate) {
       const T density = static_cast<T>(root_of_two_over_pi / 2) * std::exp(-x * x / 2);
@@ -163,7 +163,7 @@ struct SlopeOfGelu : Gelu {
 struct SlopeOfSwish : Swish {
   using Swish::Swish;
   template <class T>
-  T operator()(T x) const {
+  LOD_HOST_DEVICE T operator()(T x) const {
     const T sigmoid = Sigmoid()(beta * x);
     return sigmoid + beta * x * sigmoid * (1 - sigmoid);
   }
@@ -171,14 +171,14 @@ struct SlopeOfSwish : Swish {
 struct SlopeOfSoftplus : Softplus {
   using Softplus::Softplus;
   template <class T>
-  T operator()(T x) const {
+  LOD_HOST_DEVICE T operator()(T x) const {
     return x * beta > threshold ? 1 : Sigmoid()(beta * x);
   }
 };
 struct SlopeOfHardSwish : HardSwish {
   using HardSwish::HardSwish;
   template <class T>
-  T operator()(T x) const {
+  LOD_HOST_DEVICE T operator()(T x) const {
     if (x + offset <= 0) return 0;
     return x + offset < threshold ? (2 * x + offset) / divisor : threshold / divisor;
   }
@@ -186,50 +186,60 @@ struct SlopeOfHardSwish : HardSwish {
 struct SlopeOfHardShrink : HardShrink {
   using HardShrink::HardShrink;
   template <class T>
-  T operator()(T x) const {
+  LOD_HOST_DEVICE T operator()(T x) const {
     return std::abs(x) > threshold;
   }
 };
 struct SlopeOfSoftShrink : SoftShrink {
   using SoftShrink::SoftShrink;
   template <class T>
-  T operator()(T x) const {
+  LOD_HOST_DEVICE T operator()(T x) const {
     return std::abs(x) > lambda;
   }
 };
 struct SlopeOfThresholdedRelu : ThresholdedRelu {
   using ThresholdedRelu::ThresholdedRelu;
   template <class T>
-  T operator()(T x) const {
+  LOD_HOST_DEVICE T operator()(T x) const {
     return x > threshold;
   }
 };
 struct SlopeOfBoundedRelu : BoundedRelu {
   using BoundedRelu::BoundedRelu;
   template <class T>
-  T operator()(T x) const {
+  LOD_HOST_DEVICE T operator()(T x) const {
     return x > least && x < greatest;
   }
 };
 struct SlopeOfScaledTanh : ScaledTanh {
   using ScaledTanh::ScaledTanh;
   template <class T>
-  T operator()(T x) const {
+  LOD_HOST_DEVICE T operator()(T x) const {
     return inner * outer * SlopeOfTanh()(std::tanh(inner * x));
   }
 };
 struct SlopeOfPower : ToThePower {
   using ToThePower::ToThePower;
   template <class T>
-  T operator()(T x) const {
+  LOD_HOST_DEVICE T operator()(T x) const {
     return factor * std::pow(x, T{factor} - 1);
   }
 };
 struct SlopeOfClip : Clip {
   using Clip::Clip;
   template <class T>
-  T operator()(T x) const {
+  LOD_HOST_DEVICE T operator()(T x) const {
     return x > least && x < greatest;
+  }
+};
+
+/// A gradient times the slope at a number.
+template <class F>
+struct TimesSlope {
+  F slope;
+  template <class T>
+  LOD_HOST_DEVICE T operator()(T value, T gradient) const {
+    return gradient * static_cast<T>(slope(value));
   }
 };
 
@@ -243,12 +253,12 @@ RunOperator<E> activation_grad(const OperatorArguments& op) {
   return [=](OperatorCall<E>& call) {
     call.with_floating(at, [&](auto element) {
       using T = typename decltype(element)::type;
-      const AnyLoDTensor& from = call.tensor(at);
+      const auto& from = call.tensor(at);
       const T* const given = numbers_of<T>(call, dy, from.shape());
-      const auto values = call.template view<T>(at).values();
+      const T* const values = call.template view<T>(at).data();
       auto to = call.output_bytes(dx, from.data_type(), from.lod(), from.row_shape(), from.rows());
-      std::transform(values.begin(), values.end(), given, to.template elements<T>(),
-                     [&](T value, T gradient) { return gradient * static_cast<T>(slope(value)); });
+      operation::combine_numbers(call.executor(), values, given, from.rows() * from.row_size(),
+                                 to.template elements<T>(), TimesSlope<F>{slope});
     });
   };
 }

@@ -4,6 +4,7 @@
 #pragma once
 
 #include <lod/core/target.hpp>
+#include <lod/ops/staging.hpp>
 #include <lod/program/operator.hpp>
 #include <lod/program/operators/activation_gradients.hpp>
 #include <lod/program/operators/beam_search.hpp>
@@ -25,6 +26,7 @@
 #include <lod/program/operators/movement_gradients.hpp>
 #include <lod/program/operators/nce.hpp>
 #include <lod/program/operators/norms.hpp>
+#include <lod/program/operators/on_device.hpp>
 #include <lod/program/operators/optimizers.hpp>
 #include <lod/program/operators/pooling.hpp>
 #include <lod/program/operators/products.hpp>
@@ -48,7 +50,7 @@
 namespace lod::inline LOD_INTERFACE::inline LOD_TARGET::operators_of_programs {
 
 template <class E>
-std::span<const detail::BuiltInOperator<E>> all() {
+std::span<const detail::BuiltInOperator<E>> all_on_cpu() {
   static constexpr detail::BuiltInOperator<E> operators[] = {
       {"abs", activation<Abs, E>, gradient<"X, Out@GRAD -> X@GRAD">},
       {"abs_grad", activation_grad<Sign, E>},
@@ -380,6 +382,15 @@ std::span<const detail::BuiltInOperator<E>> all() {
                                            &detail::BuiltInOperator<E>::type) == std::end(operators),
                 "types ascend");
   return operators;
+}
+
+template <class E>
+std::span<const detail::BuiltInOperator<E>> all() {
+  if constexpr (operation::on_cpu<E>) {
+    return all_on_cpu<E>();
+  } else {
+    return all_on_device<E>();
+  }
 }
 
 }  // namespace lod::inline LOD_INTERFACE::inline LOD_TARGET::operators_of_programs

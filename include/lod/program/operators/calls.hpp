@@ -87,20 +87,25 @@ RunOperator<E> calls(const Into& into, const Slot& out, const First& first, cons
 
 /// An output that may be left out: what is written then goes to `spare`.
 template <class T, class E>
-OutputTensor<T> output_or(const OperatorCall<E>& call, const Slot& out, Variable& spare, std::size_t i = 0) {
+OutputTensor<T, typename E::device> output_or(const OperatorCall<E>& call, const Slot& out, Variable& spare,
+                                              std::size_t i = 0) {
   if (call.has(out, i)) return call.template output<T>(out, i);
-  return OutputTensor<T>(spare, call.executor().resource(), nullptr);
+  using Any = typename OperatorCall<E>::Any;
+  if (!spare.holds<Any>()) spare = Variable(Any());
+  return OutputTensor<T, typename E::device>(spare, call.executor().resource(), nullptr);
 }
 
 /// All outputs of a parameter as a range of tensors, each of which may be left out, as above. They are in the
 /// workspace, since an OutputTensor stays where it is.
 template <class T, class E>
 class OutputTensors {
+  using Output = OutputTensor<T, typename E::device>;
+
  public:
   /// `spare` has a variable for each of them.
   OutputTensors(const OperatorCall<E>& call, const Slot& out, std::span<Variable> spare) : OutputTensors(call, out) {
     for (; size_ < out.size; ++size_) {
-      ::new (static_cast<void*>(memory_.data() + size_)) OutputTensor<T>(output_or<T>(call, out, spare[size_], size_));
+      ::new (static_cast<void*>(memory_.data() + size_)) Output(output_or<T>(call, out, spare[size_], size_));
     }
   }
   OutputTensors(const OutputTensors&) = delete;
@@ -108,8 +113,8 @@ class OutputTensors {
   ~OutputTensors() { std::destroy_n(memory_.data(), size_); }
 
   struct Iterator {
-    OutputTensor<T>* at;
-    LoDTensor<T>& operator*() const noexcept { return **at; }
+    Output* at;
+    LoDTensor<T, typename E::device>& operator*() const noexcept { return **at; }
     Iterator& operator++() noexcept {
       ++at;
       return *this;
@@ -122,7 +127,7 @@ class OutputTensors {
   OutputTensors(const OperatorCall<E>& call, const Slot& out)
       : memory_(call.executor().workspace(), static_cast<std::int64_t>(out.size)) {}
 
-  Workspace::Loan<OutputTensor<T>> memory_;
+  Workspace::Loan<Output> memory_;
   std::size_t size_ = 0;
 };
 

@@ -11,6 +11,8 @@
 #include <lod/core/shape.hpp>
 #include <lod/core/target.hpp>
 #include <lod/ops/elementwise.hpp>
+#include <lod/ops/for_each_place.hpp>
+#include <lod/ops/staging.hpp>
 #include <lod/program/operator.hpp>
 #include <lod/program/operators/shapes.hpp>
 
@@ -92,12 +94,63 @@ class Broadcast {
     }
   }
   /// z = f(x, y).
-  template <class F, class T, class U>
-  void combine(const F& f, const T* x, const T* y, U* z) const {
-    for_each_pair([&](std::int64_t i, std::int64_t j) { *z++ = f(x[i], y[j]); });
+  template <Executor E, class F, class T, class U>
+  void combine(const E& executor, const F& f, const T* x, const T* y, U* z) const {
+    if constexpr (operation::on_cpu<E>) {
+      for_each_pair([&](std::int64_t i, std::int64_t j) { *z++ = f(x[i], y[j]); });
+    } else {
+      operation::for_each_place(executor, shape_.elements(), Combined<F, T, U>{PairsOfPlaces(*this), f, x, y, z});
+    }
   }
 
+  /// The places of elements, for kernels: plain numbers.
+  struct PairsOfPlaces {
+    int rank;
+    std::int64_t dims[Shape::max_rank];
+    std::int64_t steps[2][Shape::max_rank];
+
+    explicit PairsOfPlaces(const Broadcast& of) noexcept : rank(static_cast<int>(of.shape_.size())), dims(), steps() {
+      std::copy(of.shape_.begin(), of.shape_.end(), dims);
+      for (std::size_t which = 0; which < 2; ++which) std::copy_n(of.strides_[which].begin(), rank, steps[which]);
+    }
+    /// The places in x and y of element `at` of their combination.
+    struct Pair {
+      std::int64_t i, j;
+    };
+    LOD_HOST_DEVICE Pair operator()(std::int64_t at) const noexcept {
+      Pair pair{0, 0};
+      for (int dim = rank; dim-- > 0; at /= dims[dim]) {
+        pair.i += at % dims[dim] * steps[0][dim];
+        pair.j += at % dims[dim] * steps[1][dim];
+      }
+      return pair;
+    }
+    /// The place of the k-th of those elements that have element `at` of x, or of y: `which` is 0 or 1.
+    LOD_HOST_DEVICE std::int64_t element(int which, std::int64_t at, std::int64_t k) const noexcept {
+      std::int64_t place = 0, stride = 1;
+      for (int dim = rank; dim-- > 0; stride *= dims[dim]) {
+        std::int64_t& left = steps[which][dim] == 0 ? k : at;
+        place += left % dims[dim] * stride;
+        left /= dims[dim];
+      }
+      return place;
+    }
+  };
+
  private:
+  template <class F, class T, class U>
+  struct Combined {
+    PairsOfPlaces places;
+    F f;
+    const T* x;
+    const T* y;
+    U* z;
+    LOD_HOST_DEVICE void operator()(std::int64_t at) const {
+      const auto [i, j] = places(at);
+      z[at] = f(x[i], y[j]);
+    }
+  };
+
   [[noreturn, gnu::cold, gnu::noinline]] static void throw_mismatch(const Shape& x, const Shape& y, std::int64_t axis) {
     throw ShapeMismatch(detail::text({"shapes ", to_string(x), " and ", to_string(y), " with axis ", axis,
                                       ", expected dimensions that are equal or 1"}));
@@ -112,21 +165,21 @@ class Broadcast {
 struct Adds {
   static constexpr const auto& into = add_into;
   template <class T>
-  T operator()(T a, T b) const {
+  LOD_HOST_DEVICE T operator()(T a, T b) const {
     return kernel::Add()(a, b);
   }
 };
 struct Subtracts {
   static constexpr const auto& into = sub_into;
   template <class T>
-  T operator()(T a, T b) const {
+  LOD_HOST_DEVICE T operator()(T a, T b) const {
     return kernel::Subtract()(a, b);
   }
 };
 struct Multiplies {
   static constexpr const auto& into = mul_into;
   template <class T>
-  T operator()(T a, T b) const {
+  LOD_HOST_DEVICE T operator()(T a, T b) const {
     return kernel::Multiply()(a, b);
   }
 };
@@ -139,33 +192,33 @@ void check_divisor(T divisor) {
 struct Divides {
   static constexpr const auto& into = div_into;
   template <class T>
-  T operator()(T a, T b) const {
+  LOD_HOST_DEVICE T operator()(T a, T b) const {
     check_divisor(b);
     return kernel::Divide()(a, b);
   }
 };
 struct Maximum {
   template <class T>
-  T operator()(T a, T b) const {
+  LOD_HOST_DEVICE T operator()(T a, T b) const {
     return a < b ? b : a;
   }
 };
 struct Minimum {
   template <class T>
-  T operator()(T a, T b) const {
+  LOD_HOST_DEVICE T operator()(T a, T b) const {
     return b < a ? b : a;
   }
 };
 struct Power {
   template <class T>
-  T operator()(T a, T b) const {
+  LOD_HOST_DEVICE T operator()(T a, T b) const {
     return Scalar(std::pow(a, b)).to<T>();
   }
 };
 /// The remainder, of the sign of the divisor.
 struct Remainder {
   template <class T>
-  T operator()(T a, T b) const {
+  LOD_HOST_DEVICE T operator()(T a, T b) const {
     check_divisor(b);
     T rest;
     if constexpr (std::integral<T>) {
@@ -180,7 +233,7 @@ struct Remainder {
 /// The quotient, rounded down.
 struct FloorQuotient {
   template <class T>
-  T operator()(T a, T b) const {
+  LOD_HOST_DEVICE T operator()(T a, T b) const {
     check_divisor(b);
     if constexpr (std::integral<T>) {
       const T quotient = kernel::Divide()(a, b);
@@ -197,7 +250,7 @@ RunOperator<E> elementwise(const OperatorArguments& op) {
   const Slot x = op.input("X"), y = op.input("Y"), out = op.output("Out");
   const std::int32_t axis = op.attr("axis", -1);
   return [=](OperatorCall<E>& call) {
-    const AnyLoDTensor &a = call.tensor(x), &b = call.tensor(y);
+    const auto &a = call.tensor(x), &b = call.tensor(y);
     const Shape left = a.shape(), right = b.shape();
     call.with_number(x, [&](auto element) {
       using T = typename decltype(element)::type;
@@ -207,7 +260,7 @@ RunOperator<E> elementwise(const OperatorArguments& op) {
         const Shape& row = a.row_shape();
         const bool is_same = left == right;
         if (is_same || (both.shape() == left && both.repeats_row_of_y())) {
-          const LoDTensorView<const T, Cpu> other(
+          const LoDTensorView<const T, typename E::device> other(
               right_view.data(), is_same ? left_view.lod_view() : LoDView::plain(0, 1), &row, a.row_size());
           auto sum = call.template output<T>(out);
           F::into(call.executor(), left_view, other, *sum);
@@ -215,7 +268,7 @@ RunOperator<E> elementwise(const OperatorArguments& op) {
         }
       }
       auto z = call.output_bytes(out, a.data_type(), both.shape(), a);
-      both.combine(F(), left_view.data(), right_view.data(), z.template elements<T>());
+      both.combine(call.executor(), F(), left_view.data(), right_view.data(), z.template elements<T>());
     });
   };
 }
@@ -223,37 +276,37 @@ RunOperator<E> elementwise(const OperatorArguments& op) {
 /// What two numbers are compared by: Out is bool.
 struct Less {
   template <class T>
-  bool operator()(T a, T b) const {
+  LOD_HOST_DEVICE bool operator()(T a, T b) const {
     return a < b;
   }
 };
 struct LessEqual {
   template <class T>
-  bool operator()(T a, T b) const {
+  LOD_HOST_DEVICE bool operator()(T a, T b) const {
     return a <= b;
   }
 };
 struct Greater {
   template <class T>
-  bool operator()(T a, T b) const {
+  LOD_HOST_DEVICE bool operator()(T a, T b) const {
     return a > b;
   }
 };
 struct GreaterEqual {
   template <class T>
-  bool operator()(T a, T b) const {
+  LOD_HOST_DEVICE bool operator()(T a, T b) const {
     return a >= b;
   }
 };
 struct Equal {
   template <class T>
-  bool operator()(T a, T b) const {
+  LOD_HOST_DEVICE bool operator()(T a, T b) const {
     return a == b;
   }
 };
 struct NotEqual {
   template <class T>
-  bool operator()(T a, T b) const {
+  LOD_HOST_DEVICE bool operator()(T a, T b) const {
     return a != b;
   }
 };
@@ -273,13 +326,13 @@ RunOperator<E> comparison(const OperatorArguments& op) {
   const Slot x = op.input("X"), y = op.input("Y"), out = op.output("Out");
   const std::int32_t axis = op.attr("axis", -1);
   return [=](OperatorCall<E>& call) {
-    const AnyLoDTensor& a = call.tensor(x);
+    const auto& a = call.tensor(x);
     const Broadcast both(a.shape(), call.tensor(y).shape(), axis);
     const auto compare = [&](auto element) {
       using T = typename decltype(element)::type;
       const T *const left = call.template view<T>(x).data(), *const right = call.template view<T>(y).data();
       auto z = call.output_bytes(out, DataType::BOOL, both.shape(), a);
-      both.combine(F(), left, right, z.template elements<bool>());
+      both.combine(call.executor(), F(), left, right, z.template elements<bool>());
     };
     if constexpr (is_logic) {
       compare(detail::ElementType<bool>());

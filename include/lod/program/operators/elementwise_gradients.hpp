@@ -7,11 +7,15 @@
 #include <lod/core/executor.hpp>
 #include <lod/core/shape.hpp>
 #include <lod/core/target.hpp>
+#include <lod/ops/for_each_place.hpp>
+#include <lod/ops/matrix_product.hpp>
+#include <lod/ops/staging.hpp>
 #include <lod/program/operator.hpp>
 #include <lod/program/operators/elementwise.hpp>
 #include <lod/program/operators/shapes.hpp>
 
 #include <cmath>
+#include <concepts>
 #include <cstdint>
 
 namespace lod::inline LOD_INTERFACE::inline LOD_TARGET::operators_of_programs {
@@ -21,68 +25,89 @@ namespace lod::inline LOD_INTERFACE::inline LOD_TARGET::operators_of_programs {
 
 struct GradientOfAdd {
   template <class T>
-  static T to_x(T, T, T g) {
+  LOD_HOST_DEVICE static T to_x(T, T, T g) {
     return g;
   }
   template <class T>
-  static T to_y(T, T, T g) {
+  LOD_HOST_DEVICE static T to_y(T, T, T g) {
     return g;
   }
 };
 struct GradientOfSubtract : GradientOfAdd {
   template <class T>
-  static T to_y(T, T, T g) {
+  LOD_HOST_DEVICE static T to_y(T, T, T g) {
     return -g;
   }
 };
 struct GradientOfMultiply {
   template <class T>
-  static T to_x(T, T y, T g) {
+  LOD_HOST_DEVICE static T to_x(T, T y, T g) {
     return g * y;
   }
   template <class T>
-  static T to_y(T x, T, T g) {
+  LOD_HOST_DEVICE static T to_y(T x, T, T g) {
     return g * x;
   }
 };
 struct GradientOfDivide {
   template <class T>
-  static T to_x(T, T y, T g) {
+  LOD_HOST_DEVICE static T to_x(T, T y, T g) {
     return g / y;
   }
   template <class T>
-  static T to_y(T x, T y, T g) {
+  LOD_HOST_DEVICE static T to_y(T x, T y, T g) {
     return -g * (x / y) / y;
   }
 };
 struct GradientOfMaximum {
   template <class T>
-  static T to_x(T x, T y, T g) {
+  LOD_HOST_DEVICE static T to_x(T x, T y, T g) {
     return x > y ? g : T{0};
   }
   template <class T>
-  static T to_y(T x, T y, T g) {
+  LOD_HOST_DEVICE static T to_y(T x, T y, T g) {
     return x > y ? T{0} : g;
   }
 };
 struct GradientOfMinimum {
   template <class T>
-  static T to_x(T x, T y, T g) {
+  LOD_HOST_DEVICE static T to_x(T x, T y, T g) {
     return x < y ? g : T{0};
   }
   template <class T>
-  static T to_y(T x, T y, T g) {
+  LOD_HOST_DEVICE static T to_y(T x, T y, T g) {
     return x < y ? T{0} : g;
   }
 };
 struct GradientOfPower {
   template <class T>
-  static T to_x(T x, T y, T g) {
+  LOD_HOST_DEVICE static T to_x(T x, T y, T g) {
     return g * y * std::pow(x, y - 1);
   }
   template <class T>
-  static T to_y(T x, T y, T g) {
+  LOD_HOST_DEVICE static T to_y(T x, T y, T g) {
     return g * std::log(x) * std::pow(x, y);
+  }
+};
+
+/// What goes to each number of x, or of y, on another device than the CPU: the sum over where it was repeated.
+template <class F, class T>
+struct GradientsOfPlaces {
+  Broadcast::PairsOfPlaces places;
+  bool is_of_y;
+  const T* x;
+  const T* y;
+  const T* g;
+  T* to;
+  std::int64_t terms;
+  LOD_HOST_DEVICE void operator()(std::int64_t at) const {
+    double sum = 0;
+    for (std::int64_t k = 0; k < terms; ++k) {
+      const std::int64_t element = places.element(is_of_y ? 1 : 0, at, k);
+      const auto [i, j] = places(element);
+      sum += static_cast<double>(is_of_y ? F::to_y(x[i], y[j], g[element]) : F::to_x(x[i], y[j], g[element]));
+    }
+    to[at] = static_cast<T>(sum);
   }
 };
 
@@ -94,15 +119,26 @@ RunOperator<E> elementwise_grad(const OperatorArguments& op) {
   const Slot dx = op.optional_output("X@GRAD"), dy = op.optional_output("Y@GRAD");
   const std::int32_t axis = op.attr("axis", -1);
   return [=](OperatorCall<E>& call) {
-    const AnyLoDTensor a = call.tensor(x), b = call.tensor(y);
+    const auto a = call.tensor(x), b = call.tensor(y);
     const Broadcast both(a.shape(), b.shape(), axis);
     call.with_floating(x, [&](auto element) {
       using T = typename decltype(element)::type;
       const T *const left = call.template view<T>(x).data(), *const right = call.template view<T>(y).data();
       const T* const given = numbers_of<T>(call, dz, both.shape());
-      const auto write = [&](const Slot& slot, const AnyLoDTensor& like, const auto& term, const auto& place) {
+      const auto write = [&](const Slot& slot, const auto& like, const auto& term, const auto& place) {
         if (!slot) return;
-        if (like.shape() == both.shape()) {
+        if constexpr (!operation::on_cpu<E>) {
+          auto out = call.output_bytes(slot, like.data_type(), like.lod(), like.row_shape(), like.rows());
+          T* const to = out.template elements<T>();
+          const std::int64_t count = like.rows() * like.row_size();
+          if (std::same_as<F, GradientOfAdd> && &slot == &dy && both.repeats_row_of_y() && both.shape() == a.shape()) {
+            return operation::sum_columns(call.executor(), given, a.rows(), a.row_size(), to);
+          }
+          const GradientsOfPlaces<F, T> sums{
+              typename Broadcast::PairsOfPlaces(both),        &slot == &dy, left, right, given, to,
+              count > 0 ? both.shape().elements() / count : 0};
+          operation::for_each_place(call.executor(), count, sums);
+        } else if (like.shape() == both.shape()) {
           auto out = call.output_bytes(slot, like.data_type(), like.lod(), like.row_shape(), like.rows());
           T* to = out.template elements<T>();
           const T* g = given;

@@ -26,16 +26,16 @@
 namespace lod::inline LOD_INTERFACE::inline LOD_TARGET::operators_of_programs {
 
 /// Ids as rows that are looked up: a last dimension of 1 is not one of them if the operator drops it.
-template <bool drops_last>
+template <bool drops_last, class Device>
 class LookedUp {
  public:
-  explicit LookedUp(const LoDTensorView<const std::int64_t, Cpu>& ids)
+  explicit LookedUp(const LoDTensorView<const std::int64_t, Device>& ids)
       : row_shape_(without_last(ids.row_shape())), ids_(ids.data(), ids.lod_view(), &row_shape_, ids.row_size()) {}
   LookedUp(const LookedUp&) = delete;
   LookedUp& operator=(const LookedUp&) = delete;
   ~LookedUp() = default;
 
-  const LoDTensorView<const std::int64_t, Cpu>& operator*() const noexcept { return ids_; }
+  const LoDTensorView<const std::int64_t, Device>& operator*() const noexcept { return ids_; }
 
  private:
   static Shape without_last(const Shape& each) {
@@ -44,7 +44,7 @@ class LookedUp {
   }
 
   Shape row_shape_;
-  LoDTensorView<const std::int64_t, Cpu> ids_;
+  LoDTensorView<const std::int64_t, Device> ids_;
 };
 
 /// The options of the operators that follow: padding_idx = -1.
@@ -60,7 +60,7 @@ RunOperator<E> lookup_table(const OperatorArguments& op) {
   const Slot table = op.input("W"), ids = op.input("Ids"), out = op.output("Out");
   const EmbeddingOptions options = embedding_options(op);
   return [=](OperatorCall<E>& call) {
-    const LookedUp<drops_last> looked_up(call.template view<std::int64_t>(ids));
+    const LookedUp<drops_last, typename E::device> looked_up(call.template view<std::int64_t>(ids));
     call.with_number(table, [&](auto element) {
       using T = typename decltype(element)::type;
       auto rows = call.template output<T>(out);
@@ -80,11 +80,11 @@ RunOperator<E> lookup_table_grad(const OperatorArguments& op) {
   const EmbeddingOptions options = embedding_options(op);
   const bool is_sparse = op.attr("is_sparse", false);
   return [=, kept = Variable(VarType::SELECTED_ROWS)](OperatorCall<E>& call) mutable {
-    const LookedUp<drops_last> looked_up(call.template view<std::int64_t>(ids));
+    const LookedUp<drops_last, typename E::device> looked_up(call.template view<std::int64_t>(ids));
     call.with_floating(dy, [&](auto element) {
       using T = typename decltype(element)::type;
       const E& executor = call.executor();
-      OutputRows<T> rows(is_sparse ? call.variable(out) : kept, executor.resource());
+      OutputRows<T, typename E::device> rows(is_sparse ? call.variable(out) : kept, executor.resource());
       embedding_grad_into(executor, call.template view<T>(dy), *looked_up, call.tensor(table).rows(), options, *rows);
       if (is_sparse) return;
       auto dense = call.template output<T>(out);

@@ -41,13 +41,13 @@ inline Scalar filling_of(const OperatorArguments& op) {
 }
 /// An output of this shape full of a number.
 template <class E>
-void fill(const OperatorCall<E>& call, const Slot& out, DataType type, const Shape& shape, const AnyLoDTensor& like,
-          const Scalar& number) {
+void fill(const OperatorCall<E>& call, const Slot& out, DataType type, const Shape& shape,
+          const typename OperatorCall<E>::Any& like, const Scalar& number) {
   with_output_type(type, [&](auto element) {
     using T = typename decltype(element)::type;
     const T value = number.to<T>();
     auto y = call.output_bytes(out, type, shape, like);
-    std::fill_n(y.template elements<T>(), shape.elements(), value);
+    operation::repeat_number(call.executor(), value, shape.elements(), y.template elements<T>());
   });
 }
 
@@ -59,7 +59,7 @@ RunOperator<E> fill_constant(const OperatorArguments& op) {
   const DataType type = output_type(op, "dtype", DataType::FP32);
   const Shape dims(op.attr("shape", std::vector<std::int64_t>()));
   const Scalar number = filling_of(op);
-  return [=](OperatorCall<E>& call) { fill(call, out, type, dims, AnyLoDTensor(), number); };
+  return [=](OperatorCall<E>& call) { fill(call, out, type, dims, {}, number); };
 }
 
 /// fill_constant_batch_size_like: Input -> Out; dtype = FP32, shape, value = 0, str_value = "", input_dim_idx = 0,
@@ -87,9 +87,9 @@ template <Executor E>
 RunOperator<E> fill_zeros_like(const OperatorArguments& op) {
   const Slot x = op.input("X"), out = op.output("Out");
   return [=](OperatorCall<E>& call) {
-    const AnyLoDTensor& from = call.tensor(x);
+    const auto& from = call.tensor(x);
     auto y = call.output_bytes(out, from.data_type(), from.lod(), from.row_shape(), from.rows());
-    std::fill_n(y.data(), from.bytes().size(), std::byte{0});
+    operation::repeat_number(call.executor(), std::byte{0}, static_cast<std::int64_t>(from.bytes().size()), y.data());
   };
 }
 

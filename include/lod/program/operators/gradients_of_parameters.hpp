@@ -13,8 +13,11 @@
 #include <lod/core/target.hpp>
 #include <lod/ops/arithmetic.hpp>
 #include <lod/ops/clip.hpp>
+#include <lod/ops/for_each_place.hpp>
 #include <lod/ops/merge_rows.hpp>
+#include <lod/ops/rearrange.hpp>
 #include <lod/ops/row_sparse.hpp>
+#include <lod/ops/staging.hpp>
 #include <lod/program/operator.hpp>
 #include <lod/program/operators/elementwise.hpp>
 #include <lod/program/operators/row_sparse.hpp>
@@ -93,12 +96,28 @@ class ManyRows {
   int exceptions_;
 };
 
-/// sum: X... -> Out, of one shape, element by element. Row-sparse ones have a row-sparse sum, in which each row is
-/// there once; with dense ones they have a dense sum, with the levels of the first.
+/// The sum of dense tensors alone, on another device than the CPU.
 template <Executor E>
-RunOperator<E> sum(const OperatorArguments& op) {
-  const Slot x = op.inputs("X"), out = op.output("Out");
-  if (!x) op.refuse({"input 'X' has no argument, expected one or more"});
+RunOperator<E> dense_sum(const Slot& x, const Slot& out) {
+  return [=](OperatorCall<E>& call) {
+    const auto first = call.tensor(x);
+    call.with_number(x, [&](auto element) {
+      using T = typename decltype(element)::type;
+      const std::int64_t count = first.rows() * first.row_size();
+      for (std::size_t i = 1; i < x.size; ++i) static_cast<void>(numbers_of<T>(call, x, first.shape(), i));
+      auto total = call.output_bytes(out, first.data_type(), first.lod(), first.row_shape(), first.rows());
+      T* const to = total.template elements<T>();
+      const T* sum = first.template view<T>().data();
+      if (x.size == 1) return operation::copy_rows(call.executor(), first.template view<T>(), to);
+      for (std::size_t i = 1; i < x.size; ++i, sum = to) {
+        operation::combine_numbers(call.executor(), sum, call.template view<T>(x, i).data(), count, to, kernel::Add());
+      }
+    });
+  };
+}
+/// That of dense and row-sparse ones.
+template <Executor E>
+RunOperator<E> sum_of_any(const Slot& x, const Slot& out) {
   return [=, all = std::tuple<ManyRows<float>::Kept, ManyRows<double>::Kept>()](OperatorCall<E>& call) mutable {
     std::size_t dense = 0;
     while (dense < x.size && is_row_sparse(call, x, dense)) ++dense;
@@ -134,6 +153,18 @@ RunOperator<E> sum(const OperatorArguments& op) {
     };
     call.with_number(begin, add);
   };
+}
+/// sum: X... -> Out, of one shape, element by element. Row-sparse ones have a row-sparse sum, in which each row is
+/// there once; with dense ones they have a dense sum, with the levels of the first.
+template <Executor E>
+RunOperator<E> sum(const OperatorArguments& op) {
+  const Slot x = op.inputs("X"), out = op.output("Out");
+  if (!x) op.refuse({"input 'X' has no argument, expected one or more"});
+  if constexpr (!operation::on_cpu<E>) {
+    return dense_sum<E>(x, out);
+  } else {
+    return sum_of_any<E>(x, out);
+  }
 }
 /// Its gradient: a copy for each X.
 inline std::vector<OpDesc> gradient_of_sum(const GradientArguments& op) {

@@ -10,6 +10,9 @@
 #include <lod/core/lod_index.hpp>
 #include <lod/core/shape.hpp>
 #include <lod/core/target.hpp>
+#include <lod/ops/cross_entropy.hpp>
+#include <lod/ops/for_each_place.hpp>
+#include <lod/ops/staging.hpp>
 #include <lod/program/operator.hpp>
 #include <lod/program/operators/reductions.hpp>
 #include <lod/program/operators/shapes.hpp>
@@ -19,6 +22,8 @@
 #include <cmath>
 #include <cstddef>
 #include <cstdint>
+#include <optional>
+#include <span>
 
 namespace lod::inline LOD_INTERFACE::inline LOD_TARGET::operators_of_programs {
 
@@ -39,15 +44,117 @@ const std::int64_t* labels_of(const OperatorCall<E>& call, const Slot& slot, std
   }
   return labels.data();
 }
-/// The sum of the numbers of `soft` times those of f(i), or the number f(label); 0 for the ignored label.
-template <class T, class F>
-T cross_entropy_of(const F& log_probability, std::int64_t classes, const T* soft, const std::int64_t* label,
-                   std::int64_t ignored) {
-  if (!soft) return *label == ignored ? T{0} : -log_probability(*label);
-  double total = 0;
-  for (std::int64_t k = 0; k < classes; ++k) total -= static_cast<double>(soft[k] * log_probability(k));
-  return static_cast<T>(total);
-}
+/// The same for kernels on any device, where errors are thrown later: -1 for a label that is none, or ignored.
+template <class E>
+class LabelsOf {
+ public:
+  /// No labels, where the targets are soft.
+  LabelsOf() = default;
+  LabelsOf(const OperatorCall<E>& call, const Slot& slot, std::int64_t rows, std::int64_t classes,
+           std::int64_t ignored) {
+    if constexpr (operation::on_cpu<E>) {
+      labels_ = labels_of(call, slot, rows, classes, ignored);
+    } else {
+      const std::int64_t* const given = some_numbers<std::int64_t>(call, slot, rows);
+      checked_.emplace(call.executor(), std::span(given, static_cast<std::size_t>(rows)), classes, ignored,
+                       "a label of a loss");
+      labels_ = checked_->data();
+    }
+  }
+  const std::int64_t* data() const noexcept { return labels_; }
+
+ private:
+  const std::int64_t* labels_ = nullptr;
+  std::optional<operation::CheckedLabels<E>> checked_;
+};
+/// What rows of numbers are to be: a label each, or soft targets.
+template <class T>
+struct Targets {
+  const T* soft;
+  const std::int64_t* labels;
+  std::int64_t ignored;
+  std::int64_t classes;
+
+  LOD_HOST_DEVICE bool counts(std::int64_t row) const noexcept {
+    return soft != nullptr || (labels[row] != ignored && labels[row] >= 0);
+  }
+  /// How much of a row is to be of class k.
+  LOD_HOST_DEVICE T of(std::int64_t row, std::int64_t k) const noexcept {
+    if (soft != nullptr) return soft[row * classes + k];
+    return static_cast<T>(labels[row] == k && counts(row));
+  }
+  /// The cost of a row, where log_probability(k) is that of class k.
+  template <class F>
+  LOD_HOST_DEVICE T cost(std::int64_t row, const F& log_probability) const {
+    if (soft == nullptr) return counts(row) ? -log_probability(labels[row]) : T{0};
+    double total = 0;
+    for (std::int64_t k = 0; k < classes; ++k) {
+      total -= static_cast<double>(soft[row * classes + k] * log_probability(k));
+    }
+    return static_cast<T>(total);
+  }
+};
+/// The logarithms of probabilities. As in PaddlePaddle, one of 0 costs 1e20, not infinitely much.
+template <class T>
+struct LogProbabilities {
+  const T* row;
+  LOD_HOST_DEVICE T operator()(std::int64_t k) const {
+    const T log = std::log(row[k]), least = static_cast<T>(-1e20);
+    return log < least ? least : log;
+  }
+};
+template <class T>
+struct CrossEntropyOfRow {
+  Targets<T> targets;
+  const T* x;
+  T* y;
+  T* match;  ///< null if it is not wanted
+  LOD_HOST_DEVICE void operator()(std::int64_t i) const {
+    const T* const row = x + i * targets.classes;
+    if (match != nullptr) match[i] = targets.counts(i) ? row[targets.labels[i]] : T{1};
+    y[i] = targets.cost(i, LogProbabilities<T>{row});
+  }
+};
+template <class T>
+struct CrossEntropyGradOfNumber {
+  Targets<T> targets;
+  const T* x;
+  const T* dy;
+  T* dx;
+  LOD_HOST_DEVICE void operator()(std::int64_t i) const {
+    const std::int64_t row = i / targets.classes;
+    const T wanted = targets.of(row, i % targets.classes);
+    dx[i] = wanted == 0 ? T{0} : -dy[row] * wanted / x[i];
+  }
+};
+template <class T>
+struct SoftmaxWithCrossEntropyOfRow {
+  struct Row {
+    const T* row;
+    LOD_HOST_DEVICE T operator()(std::int64_t k) const { return row[k]; }
+  };
+  Targets<T> targets;
+  const T* x;
+  T* softmax;
+  T* losses;
+  LOD_HOST_DEVICE void operator()(std::int64_t i) const {
+    T* const row = softmax + i * targets.classes;
+    softmax_of<true>(x + i * targets.classes, targets.classes, 1, row);
+    losses[i] = targets.cost(i, Row{row});
+    for (std::int64_t k = 0; k < targets.classes; ++k) row[k] = std::exp(row[k]);
+  }
+};
+template <class T>
+struct SoftmaxWithCrossEntropyGradOfNumber {
+  Targets<T> targets;
+  const T* softmax;
+  const T* dy;
+  T* dx;
+  LOD_HOST_DEVICE void operator()(std::int64_t i) const {
+    const std::int64_t row = i / targets.classes;
+    dx[i] = targets.counts(row) ? dy[row] * (softmax[i] - targets.of(row, i % targets.classes)) : T{0};
+  }
+};
 
 /// cross_entropy: X, Label -> Y; soft_label = false, ignore_index = -100. X are probabilities, along the last axis.
 /// cross_entropy2 is that without soft labels; for its gradient it has MatchX, the probability of each label, or 1 for
@@ -59,33 +166,25 @@ RunOperator<E> cross_entropy(const OperatorArguments& op) {
   const bool is_soft = op.attr("soft_label", false);
   const std::int32_t ignored = op.attr("ignore_index", -100);
   return [=](OperatorCall<E>& call) {
-    const AnyLoDTensor& from = call.tensor(x);
+    const auto& from = call.tensor(x);
     const Shape shape = from.shape();
     const Around around(shape, axis_of(-1, shape.size()));
     call.with_floating(x, [&](auto element) {
       using T = typename decltype(element)::type;
       const T* const values = call.template view<T>(x).data();
       const T* const soft = is_soft ? numbers_of<T>(call, label, shape) : nullptr;
-      const std::int64_t* const labels =
-          is_soft ? nullptr : labels_of(call, label, around.before, around.along, ignored);
+      const auto labels = is_soft ? LabelsOf<E>() : LabelsOf<E>(call, label, around.before, around.along, ignored);
       const Shape column = part(shape, 0, shape.size() - 1).followed_by({1});
-      if (match && labels) {
-        auto matches = call.output_bytes(match, from.data_type(), column, from);
-        T* const to = matches.template elements<T>();
-        for (std::int64_t i = 0; i < around.before; ++i) {
-          to[i] = labels[i] == ignored ? T{1} : values[i * around.along + labels[i]];
-        }
-      }
-      write_shape(call, x_shape, from);
-      auto y = call.output_bytes(out, from.data_type(), column, from);
-      T* const to = y.template elements<T>();
-      for (std::int64_t i = 0; i < around.before; ++i) {
-        const T* const row = values + i * around.along;
-        // As in PaddlePaddle, a probability of 0 costs 1e20, not infinitely much.
-        const auto log_probability = [&](std::int64_t k) { return std::max(std::log(row[k]), static_cast<T>(-1e20)); };
-        to[i] = cross_entropy_of<T>(log_probability, around.along, soft ? soft + i * around.along : nullptr,
-                                    labels ? labels + i : nullptr, ignored);
-      }
+      const auto write = [&](T* matches) {
+        write_shape(call, x_shape, from);
+        auto y = call.output_bytes(out, from.data_type(), column, from);
+        const Targets<T> targets{soft, labels.data(), ignored, around.along};
+        operation::for_each_place(call.executor(), around.before,
+                                  CrossEntropyOfRow<T>{targets, values, y.template elements<T>(), matches});
+      };
+      if (!match || is_soft) return write(nullptr);
+      auto matches = call.output_bytes(match, from.data_type(), column, from);
+      write(matches.template elements<T>());
     });
   };
 }
@@ -97,7 +196,7 @@ RunOperator<E> cross_entropy_grad(const OperatorArguments& op) {
   const bool is_soft = op.attr("soft_label", false);
   const std::int32_t ignored = op.attr("ignore_index", -100);
   return [=](OperatorCall<E>& call) {
-    const AnyLoDTensor& from = call.tensor(x);
+    const auto& from = call.tensor(x);
     const Shape shape = from.shape();
     const Around around(shape, axis_of(-1, shape.size()));
     call.with_floating(x, [&](auto element) {
@@ -105,14 +204,11 @@ RunOperator<E> cross_entropy_grad(const OperatorArguments& op) {
       const T* const values = call.template view<T>(x).data();
       const T* const given = some_numbers<T>(call, dy, around.before);
       const T* const soft = is_soft ? numbers_of<T>(call, label, shape) : nullptr;
-      const auto* const labels = is_soft ? nullptr : labels_of(call, label, around.before, around.along, ignored);
+      const auto labels = is_soft ? LabelsOf<E>() : LabelsOf<E>(call, label, around.before, around.along, ignored);
       auto out = call.output_bytes(dx, from.data_type(), from.lod(), from.row_shape(), from.rows());
-      T* const to = out.template elements<T>();
-      for (std::int64_t i = 0; i < around.before * around.along; ++i) {
-        const std::int64_t row = i / around.along;
-        const T wanted = soft ? soft[i] : static_cast<T>(labels[row] != ignored && labels[row] == i % around.along);
-        to[i] = wanted == 0 ? T{0} : -given[row] * wanted / values[i];
-      }
+      const Targets<T> targets{soft, labels.data(), ignored, around.along};
+      operation::for_each_place(call.executor(), around.before * around.along,
+                                CrossEntropyGradOfNumber<T>{targets, values, given, out.template elements<T>()});
     });
   };
 }
@@ -149,7 +245,7 @@ RunOperator<E> softmax_with_cross_entropy(const OperatorArguments& op) {
   const bool is_soft = op.attr("soft_label", false);
   const std::int32_t ignored = op.attr("ignore_index", -100), axis = op.attr("axis", -1);
   return [=](OperatorCall<E>& call) {
-    const AnyLoDTensor& from = call.tensor(x);
+    const auto& from = call.tensor(x);
     const Shape shape = from.shape();
     const std::size_t last = last_axis(axis, shape.size());
     const Around around(shape, last);
@@ -157,18 +253,13 @@ RunOperator<E> softmax_with_cross_entropy(const OperatorArguments& op) {
       using T = typename decltype(element)::type;
       const T* const values = call.template view<T>(x).data();
       const T* const soft = is_soft ? numbers_of<T>(call, label, shape) : nullptr;
-      const std::int64_t* const labels =
-          is_soft ? nullptr : labels_of(call, label, around.before, around.along, ignored);
+      const auto labels = is_soft ? LabelsOf<E>() : LabelsOf<E>(call, label, around.before, around.along, ignored);
       auto losses = call.output_bytes(loss, from.data_type(), part(shape, 0, last).followed_by({1}), from);
       auto y = call.output_bytes(out, from.data_type(), from.lod(), from.row_shape(), from.rows());
-      T *const to = y.template elements<T>(), *const each = losses.template elements<T>();
-      for (std::int64_t i = 0; i < around.before; ++i) {
-        T* const row = to + i * around.along;
-        softmax_of<true>(values + i * around.along, around.along, 1, row);
-        each[i] = cross_entropy_of<T>([&](std::int64_t k) { return row[k]; }, around.along,
-                                      soft ? soft + i * around.along : nullptr, labels ? labels + i : nullptr, ignored);
-        std::transform(row, row + around.along, row, [](T v) { return std::exp(v); });
-      }
+      const Targets<T> targets{soft, labels.data(), ignored, around.along};
+      operation::for_each_place(
+          call.executor(), around.before,
+          SoftmaxWithCrossEntropyOfRow<T>{targets, values, y.template elements<T>(), losses.template elements<T>()});
     });
   };
 }
@@ -183,7 +274,7 @@ RunOperator<E> softmax_with_cross_entropy_grad(const OperatorArguments& op) {
   const bool is_soft = op.attr("soft_label", false);
   const std::int32_t ignored = op.attr("ignore_index", -100), axis = op.attr("axis", -1);
   return [=](OperatorCall<E>& call) {
-    const AnyLoDTensor& from = call.tensor(y);
+    const auto& from = call.tensor(y);
     const Shape shape = from.shape();
     const std::size_t last = last_axis(axis, shape.size());
     const Around around(shape, last);
@@ -192,17 +283,12 @@ RunOperator<E> softmax_with_cross_entropy_grad(const OperatorArguments& op) {
       const T* const values = call.template view<T>(y).data();
       const T* const given = some_numbers<T>(call, dy, around.before);
       const T* const soft = is_soft ? numbers_of<T>(call, label, shape) : nullptr;
-      const auto* const labels = is_soft ? nullptr : labels_of(call, label, around.before, around.along, ignored);
+      const auto labels = is_soft ? LabelsOf<E>() : LabelsOf<E>(call, label, around.before, around.along, ignored);
       auto out = call.output_bytes(dx, from.data_type(), from.lod(), from.row_shape(), from.rows());
-      T* const to = out.template elements<T>();
-      for (std::int64_t i = 0; i < around.before; ++i) {
-        const std::int64_t first = i * around.along;
-        const T factor = labels && labels[i] == ignored ? T{0} : given[i];
-        for (std::int64_t k = first; k < first + around.along; ++k) {
-          to[k] = factor * (soft ? values[k] - soft[k] : values[k]);
-        }
-        if (labels && labels[i] != ignored) to[first + labels[i]] -= factor;
-      }
+      const Targets<T> targets{soft, labels.data(), ignored, around.along};
+      operation::for_each_place(
+          call.executor(), around.before * around.along,
+          SoftmaxWithCrossEntropyGradOfNumber<T>{targets, values, given, out.template elements<T>()});
     });
   };
 }
@@ -220,7 +306,7 @@ RunOperator<E> sigmoid_cross_entropy_with_logits(const OperatorArguments& op) {
   return [=](OperatorCall<E>& call) {
     call.with_floating(x, [&](auto element) {
       using T = typename decltype(element)::type;
-      const AnyLoDTensor& from = call.tensor(x);
+      const auto& from = call.tensor(x);
       const auto values = call.template view<T>(x).values();
       const T *const labels = numbers_of<T>(call, label, from.shape()), *const given =
                                                                             numbers_of<T>(call, dy, from.shape());

@@ -24,12 +24,12 @@
 
 namespace lod::inline LOD_INTERFACE::inline LOD_TARGET::operators_of_programs {
 
-/// The one number of a tensor, float or double.
+/// The one number of a tensor in CPU memory, float or double.
 template <class E>
 double one_number(const OperatorCall<E>& call, const Slot& slot) {
   double number = 0;
-  call.with_floating(slot, [&](auto element) {
-    number = static_cast<double>(*some_numbers<typename decltype(element)::type>(call, slot, 1));
+  call.on_cpu().with_floating(slot, [&](auto element) {
+    number = static_cast<double>(only_number<typename decltype(element)::type>(call, slot));
   });
   return number;
 }
@@ -144,11 +144,11 @@ RunOperator<E> optimizer(const OperatorArguments& op) {
       using T = typename decltype(element)::type;
       const auto update = [&]<std::size_t... i>(const auto& gradient, std::index_sequence<i...>) {
         auto values = changed<T>(call, parameter, out);
-        std::array<LoDTensorView<T, Cpu>, count> all{changed<T>(call, before[i], after[i])...};
+        std::array<LoDTensorView<T, typename E::device>, count> all{changed<T>(call, before[i], after[i])...};
         step(call.executor(), values, gradient, now, all[i]...);
       };
       if (is_row_sparse(call, grad)) {
-        update(*InputRows<T>(call.variable(grad)), std::make_index_sequence<count>());
+        update(*InputRows<T, typename E::device>(call.variable(grad)), std::make_index_sequence<count>());
       } else {
         update(call.template view<T>(grad), std::make_index_sequence<count>());
       }
@@ -199,15 +199,15 @@ RunOperator<E> adam_step(const OperatorArguments& op) {
                           gradient, m, s);
       };
       if (is_row_sparse(call, grad)) {
-        update(*InputRows<T>(call.variable(grad)));
+        update(*InputRows<T, typename E::device>(call.variable(grad)));
       } else {
         update(call.template view<T>(grad));
       }
     });
     for (std::size_t i = 0; i < 2; ++i) {
-      call.with_floating(powers[i], [&](auto element) {
+      call.on_cpu().with_floating(powers[i], [&](auto element) {
         using T = typename decltype(element)::type;
-        *changed<T>(call, powers[i], powers_out[i]).data() *= T{betas[i]};
+        *changed<T>(call.on_cpu(), powers[i], powers_out[i]).data() *= T{betas[i]};
       });
     }
   };

@@ -28,7 +28,8 @@ struct GreatestOfWindow {
   using Partial = T;
   static constexpr Partial none = -std::numeric_limits<T>::infinity();
   static Partial with(Partial greatest, Partial more) noexcept {
-    return more > greatest || std::isnan(more) ? more : greatest;
+    const Partial kept = greatest < more ? more : greatest;  // without a jump, of which random numbers mispredict many
+    return std::isnan(more) ? more : kept;
   }
   static T result(Partial greatest, bool is_empty, std::int64_t) noexcept {
     return is_empty ? std::numeric_limits<T>::lowest() : greatest;
@@ -65,6 +66,7 @@ class Pooling {
   std::int64_t lanes() const noexcept { return x.pixel; }
   std::int64_t line() const noexcept { return x.width * lanes(); }  ///< the numbers of a row of pixels
 
+  const WindowsAlongSide& horizontal() const noexcept { return horizontal_; }
   PooledPixels rows(std::int64_t i) const noexcept { return options_.pixels(vertical_, i); }
   PooledPixels columns(std::int64_t j) const noexcept { return options_.pixels(horizontal_, j); }
   /// By what the sum over a window is divided to be the mean; at least 1, without pixels too.
@@ -84,10 +86,10 @@ class Pooling {
              for (std::int64_t i = begin; i < end; ++i) f(i * size, i * result, part);
            });
   }
-  /// The numbers in a line of pixels for each part.
+  /// The numbers in a line of pixels, or in one of results, for each part.
   template <class E>
-  std::int64_t lines(const E& executor) const noexcept {
-    return count() == 0 ? 0 : line() * launch(kernel::RangeCount(), executor, count(), bytes());
+  std::int64_t lines(const E& executor, const ImageLayout& of) const noexcept {
+    return count() == 0 ? 0 : of.width * lanes() * launch(kernel::RangeCount(), executor, count(), bytes());
   }
 
  private:
@@ -157,7 +159,8 @@ RunOperator<E> pool2d(const OperatorArguments& op) {
       using T = typename decltype(element)::type;
       const T* const images = call.template view<T>(x).data();
       const auto run = [&]<class Pool>(Pool) {
-        const Workspace::Loan<typename Pool::Partial> lines(call.executor().workspace(), of.lines(call.executor()));
+        const Workspace::Loan<typename Pool::Partial> lines(call.executor().workspace(),
+                                                            of.lines(call.executor(), of.x));
         auto y = call.output_bytes(out, from.data_type(), of.shape, from);
         pool<Pool>(call.executor(), of, images, lines.data(), y.template elements<T>());
       };
@@ -166,29 +169,43 @@ RunOperator<E> pool2d(const OperatorArguments& op) {
   };
 }
 
-/// Adds the gradient of each window to that of the pixel which is its greatest number, the first of several.
+/// Adds the gradient of each window to that of the pixel which is its greatest number, the first of several. Where the
+/// pixels are is noted for the windows of a row at once, pixel k of all of them after the other: from the last to the
+/// first, so that the first is what remains. `places` is a line of results for each part.
 template <class E, class T>
-void add_to_greatest(const E& executor, const Pooling& of, const T* images, const T* pooled, const T* given, T* to) {
-  const std::int64_t size = of.line(), lanes = of.lanes();
-  // Where the first number is that equals the greatest; -1 if there is none.
-  const auto place_of = [=](T greatest, const T* image, const PooledPixels& rows, const PooledPixels& columns) {
-    for (std::int64_t row = rows.begin; row < rows.end; ++row) {
-      for (std::int64_t k = columns.begin; k < columns.end; ++k) {
-        const T number = image[row * size + k * lanes];
-        if (number == greatest || (std::isnan(number) && std::isnan(greatest))) return row * size + k * lanes;
-      }
-    }
-    return std::int64_t{-1};
-  };
-  of.for_each_image(executor, [&](std::int64_t first, std::int64_t result, std::int64_t) {
-    for (std::int64_t i = 0; i < of.y.height; ++i) {
+void add_to_greatest(const E& executor, const Pooling& of, const T* images, const T* pooled, const T* given,
+                     std::int64_t* places, T* to) {
+  const std::int64_t size = of.line(), lanes = of.lanes(), results = of.y.width * lanes;
+  const WindowsAlongSide& side = of.horizontal();
+  // Windows side by side, or, with channels last, the channels of a window.
+  const std::int64_t run = lanes == 1 ? of.y.width : lanes, step = lanes == 1 ? side.stride : 1;
+  of.for_each_image(executor, [&](std::int64_t first, std::int64_t result, std::int64_t part) {
+    const T* const image = images + first;
+    std::int64_t* const found = places + part * results;
+    for (std::int64_t i = 0; i < of.y.height; ++i, result += results) {
       const PooledPixels rows = of.rows(i);
-      for (std::int64_t j = 0; j < of.y.width; ++j) {
-        const PooledPixels columns = of.columns(j);
-        for (std::int64_t lane = 0; lane < lanes; ++lane, ++result) {
-          const std::int64_t found = place_of(pooled[result], images + first + lane, rows, columns);
-          if (found >= 0) to[first + lane + found] += given[result];
+      const T* const greatest = pooled + result;
+      std::fill_n(found, results, std::int64_t{-1});
+      for (std::int64_t row = rows.end; row-- > rows.begin;) {
+        for (std::int64_t k = side.window; k-- > 0;) {
+          const std::int64_t begin = side.first(k) * lanes, end = side.last(k) * lanes;
+          if (begin == end) {  // of windows that are larger than images, most pixels are outside
+            if (end == results) break;
+            k -= side.pixel(end / lanes, k) - side.size;
+          }
+          for (std::int64_t j = begin; j < end; j += run) {
+            const std::int64_t place = row * size + side.pixel(j / lanes, k) * lanes, stop = std::min(run, end - j);
+            for (std::int64_t n = 0; n < stop; ++n) {
+              const T number = image[place + n * step], other = greatest[j + n];
+              const bool is_it = (number == other) | ((number != number) & (other != other));  // by no jump
+              const std::int64_t mask = -static_cast<std::int64_t>(is_it);
+              found[j + n] = ((place + n * step) & mask) | (found[j + n] & ~mask);
+            }
+          }
         }
+      }
+      for (std::int64_t j = 0; j < results; ++j) {
+        if (found[j] >= 0) to[first + found[j]] += given[result + j];
       }
     }
   });
@@ -230,9 +247,12 @@ RunOperator<E> pool2d_grad(const OperatorArguments& op) {
       using T = typename decltype(element)::type;
       const T* const images = call.template view<T>(x).data();
       const T *const pooled = numbers_of<T>(call, y, of.shape), *const given = numbers_of<T>(call, dy, of.shape);
-      const Workspace::Loan<T> lines(call.executor().workspace(), options.is_max() ? 0 : of.lines(call.executor()));
+      const Workspace::Loan<std::int64_t> places(call.executor().workspace(),
+                                                 options.is_max() ? of.lines(call.executor(), of.y) : 0);
+      const Workspace::Loan<T> lines(call.executor().workspace(),
+                                     options.is_max() ? 0 : of.lines(call.executor(), of.x));
       write_added<T>(call, dx, from, [&](T* to) {
-        options.is_max() ? add_to_greatest(call.executor(), of, images, pooled, given, to)
+        options.is_max() ? add_to_greatest(call.executor(), of, images, pooled, given, places.data(), to)
                          : add_to_all(call.executor(), of, given, lines.data(), to);
       });
     });

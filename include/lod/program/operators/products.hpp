@@ -8,11 +8,13 @@
 #include <lod/core/executor.hpp>
 #include <lod/core/shape.hpp>
 #include <lod/core/target.hpp>
+#include <lod/ops/for_each_place.hpp>
 #include <lod/ops/matrix_product.hpp>
 #include <lod/ops/recurrent.hpp>
 #include <lod/program/operator.hpp>
 #include <lod/program/operators/elementwise.hpp>
 #include <lod/program/operators/shapes.hpp>
+#include <lod/program/operators/unary.hpp>
 
 #include <algorithm>
 #include <cstddef>
@@ -52,7 +54,7 @@ RunOperator<E> flattened_product(const OperatorArguments& op, const Slot& x, con
                                  std::int32_t x_rows, std::int32_t y_rows, bool is_rectified) {
   const Slot out = op.output("Out");
   return [=](OperatorCall<E>& call) {
-    const AnyLoDTensor& a = call.tensor(x);
+    const auto& a = call.tensor(x);
     const FlattenedProduct sizes(call, x, y, x_rows, y_rows);
     const std::int64_t inner = sizes.inner;
     const Shape &rows = sizes.rows, &columns = sizes.columns;
@@ -71,7 +73,7 @@ RunOperator<E> flattened_product(const OperatorArguments& op, const Slot& x, con
       if (added) operation::repeat_row(call.executor(), added, n, rows.elements(), to);
       operation::matrix_product<E, T>(call.executor(), false, false, rows.elements(), n, inner, 1, left_numbers, inner,
                                       right_numbers, n, added ? 1 : 0, to, n);
-      if (is_rectified) std::transform(to, to + rows.elements() * n, to, [](T v) { return v < 0 ? T{0} : v; });
+      if (is_rectified) operation::map_numbers(call.executor(), to, rows.elements() * n, to, Relu());
     });
   };
 }
@@ -107,7 +109,7 @@ RunOperator<E> mul_grad(const OperatorArguments& op) {
   const std::int32_t x_rows = dimensions_of_rows(op, "x_num_col_dims"),
                      y_rows = dimensions_of_rows(op, "y_num_col_dims");
   return [=](OperatorCall<E>& call) {
-    const AnyLoDTensor a = call.tensor(x), b = call.tensor(y);
+    const auto a = call.tensor(x), b = call.tensor(y);
     const FlattenedProduct sizes(call, x, y, x_rows, y_rows);
     const std::int64_t m = sizes.rows.elements(), n = sizes.columns.elements(), k = sizes.inner;
     call.with_floating(x, [&](auto element) {
@@ -186,7 +188,7 @@ template <Executor E>
 RunOperator<E> batched_product(const OperatorArguments& op, bool transpose_x, bool transpose_y, float alpha) {
   const Slot x = op.input("X"), y = op.input("Y"), out = op.output("Out");
   return [=](OperatorCall<E>& call) {
-    const AnyLoDTensor& a = call.tensor(x);
+    const auto& a = call.tensor(x);
     const BatchedProduct sizes(call, x, y, transpose_x, transpose_y);
     call.with_floating(x, [&](auto element) {
       using T = typename decltype(element)::type;
@@ -207,7 +209,7 @@ RunOperator<E> batched_product_grad(const OperatorArguments& op, bool transpose_
   const Slot x = op.input("X"), y = op.input("Y"), dz = op.input("Out@GRAD");
   const Slot dx = op.optional_output("X@GRAD"), dy = op.optional_output("Y@GRAD");
   return [=, factor = static_cast<double>(alpha)](OperatorCall<E>& call) {
-    const AnyLoDTensor a = call.tensor(x), b = call.tensor(y);
+    const auto a = call.tensor(x), b = call.tensor(y);
     const BatchedProduct sizes(call, x, y, transpose_x, transpose_y);
     const std::int64_t m = sizes.m, k = sizes.k, n = sizes.n;
     const std::int64_t x_step = sizes.left_columns, y_step = sizes.right_columns;
@@ -216,11 +218,11 @@ RunOperator<E> batched_product_grad(const OperatorArguments& op, bool transpose_
       const T *const left = call.template view<T>(x).data(), *const right = call.template view<T>(y).data();
       const T* const given = numbers_of<T>(call, dz, sizes.shape);
       // Added up, since a matrix may be repeated.
-      const auto write = [&](const Slot& slot, const AnyLoDTensor& like, const auto& add) {
+      const auto write = [&](const Slot& slot, const auto& like, const auto& add) {
         if (!slot) return;
         auto out = call.output_bytes(slot, like.data_type(), like.lod(), like.row_shape(), like.rows());
         T* const to = out.template elements<T>();
-        std::fill_n(to, like.rows() * like.row_size(), T{0});
+        operation::repeat_number(call.executor(), T{0}, like.rows() * like.row_size(), to);
         sizes.for_each([&](std::int64_t i, std::int64_t j, std::int64_t place) {
           add(left + i, right + j, given + place, to + (&slot == &dx ? i : j));
         });

@@ -82,8 +82,8 @@ class BatchOutput {
   T* data() const noexcept { return prepared_.data(); }
 
  private:
-  OutputTensor<T> tensor_;
-  operation::Output<T, Cpu> prepared_;
+  OutputTensor<T, typename E::device> tensor_;
+  operation::Output<T, typename E::device> prepared_;
 };
 /// An output of the structure of an input, such as the gradient with respect to it, which may be left out.
 template <class T, class E>
@@ -97,8 +97,8 @@ class OutputLike {
   T* data() const noexcept { return prepared_.data(); }
 
  private:
-  OutputTensor<T> tensor_;
-  operation::Output<T, Cpu> prepared_;
+  OutputTensor<T, typename E::device> tensor_;
+  operation::Output<T, typename E::device> prepared_;
 };
 
 }  // namespace lod::inline LOD_INTERFACE::inline LOD_TARGET::operators_of_programs

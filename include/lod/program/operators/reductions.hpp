@@ -11,6 +11,10 @@
 #include <lod/core/shape.hpp>
 #include <lod/core/target.hpp>
 #include <lod/ops/arithmetic.hpp>
+#include <lod/ops/for_each_place.hpp>
+#include <lod/ops/kernel.hpp>
+#include <lod/ops/sequence_pool.hpp>
+#include <lod/ops/staging.hpp>
 #include <lod/program/operator.hpp>
 #include <lod/program/operators/shapes.hpp>
 
@@ -151,7 +155,7 @@ class ReducedAxes {
 
 template <class F, class T, class E>
 void reduce(const OperatorCall<E>& call, const Slot& x, const Slot& out, const ReducedAxes& axes) {
-  const AnyLoDTensor& from = call.tensor(x);
+  const auto& from = call.tensor(x);
   using A = decltype(F::template begin<T>());
   const T* const values = call.template view<T>(x).data();
   const Workspace::Loan<A> all(call.executor().workspace(), axes.results);
@@ -170,8 +174,17 @@ RunOperator<E> mean(const OperatorArguments& op) {
   const Slot x = op.input("X"), out = op.output("Out");
   return [=](OperatorCall<E>& call) {
     call.with_floating(x, [&](auto element) {
+      using T = typename decltype(element)::type;
       const ReducedAxes all(call.tensor(x).shape(), {}, false);
-      reduce<Averaging, typename decltype(element)::type>(call, x, out, all);
+      if constexpr (operation::on_cpu<E>) {
+        reduce<Averaging, T>(call, x, out, all);
+      } else {
+        const auto from = call.template view<T>(x);
+        auto y = call.output_bytes(out, data_type_v<T>, LoD(), {}, 1);
+        const operation::WholeBatch<E> batch(call.executor(), all.each);
+        launch(kernel::SequencePool(), call.executor(), from.data(), batch.segments(), std::int64_t{1},
+               PoolType::AVERAGE, T{}, y.template elements<T>());
+      }
     });
   };
 }
@@ -237,24 +250,31 @@ RunOperator<E> reduction_grad(const OperatorArguments& op) {
   return [=](OperatorCall<E>& call) {
     call.with_floating(x, [&](auto element) {
       using T = typename decltype(element)::type;
-      const AnyLoDTensor& from = call.tensor(x);
+      const auto& from = call.tensor(x);
       const ReducedAxes axes(from.shape(), dims, false);
       const T* const values = call.template view<T>(x).data();
       const T* const given = some_numbers<T>(call, dy, axes.results);
       const T* const results = some_numbers<T>(call, y, axes.results);
       auto out = call.output_bytes(dx, from.data_type(), from.lod(), from.row_shape(), from.rows());
       T* const to = out.template elements<T>();
-      axes.for_each(
-          [&](std::int64_t i, std::int64_t k) { to[i] = F::to_x(values[i], results[k], given[k], axes.each); });
+      if constexpr (operation::on_cpu<E>) {
+        axes.for_each(
+            [&](std::int64_t i, std::int64_t k) { to[i] = F::to_x(values[i], results[k], given[k], axes.each); });
+      } else {
+        static_assert(is_mean, "elsewhere than on the CPU, of all elements alone");
+        const operation::WholeBatch<E> batch(call.executor(), axes.each);
+        launch(kernel::SequencePoolGrad(), call.executor(), given, batch.segments(), std::int64_t{1}, PoolType::AVERAGE,
+               to);
+      }
     });
   };
 }
 
 /// The softmax of `count` numbers that are `step` apart, or its logarithm. The greatest is subtracted first.
 template <bool is_log, class T>
-void softmax_of(const T* x, std::int64_t count, std::int64_t step, T* y) {
+LOD_HOST_DEVICE void softmax_of(const T* x, std::int64_t count, std::int64_t step, T* y) {
   T greatest = -std::numeric_limits<T>::infinity();
-  for (std::int64_t k = 0; k < count; ++k) greatest = std::max(greatest, x[k * step]);
+  for (std::int64_t k = 0; k < count; ++k) greatest = x[k * step] > greatest ? x[k * step] : greatest;
   double total = 0;
   for (std::int64_t k = 0; k < count; ++k) {
     const T exponential = std::exp(x[k * step] - greatest);
@@ -270,25 +290,49 @@ void softmax_of(const T* x, std::int64_t count, std::int64_t step, T* y) {
   }
 }
 
+/// The same of all numbers along an axis, and its gradient.
+template <bool is_log, class T>
+struct SoftmaxAlong {
+  Around around;
+  const T* x;
+  T* y;
+  LOD_HOST_DEVICE void operator()(std::int64_t i) const {
+    const std::int64_t first = around.first(i);
+    softmax_of<is_log>(x + first, around.along, around.after, y + first);
+  }
+};
+template <bool is_log, class T>
+struct SoftmaxGradAlong {
+  Around around;
+  const T* y;
+  const T* dy;
+  T* dx;
+  LOD_HOST_DEVICE void operator()(std::int64_t i) const {
+    const std::int64_t first = around.first(i), last = first + around.along * around.after;
+    double total = 0;
+    for (std::int64_t k = first; k < last; k += around.after) {
+      total += static_cast<double>(is_log ? dy[k] : dy[k] * y[k]);
+    }
+    for (std::int64_t k = first; k < last; k += around.after) {
+      dx[k] = is_log ? dy[k] - std::exp(y[k]) * static_cast<T>(total) : y[k] * (dy[k] - static_cast<T>(total));
+    }
+  }
+};
+
 /// softmax and log_softmax: X -> Out; axis = -1.
 template <Executor E, bool is_log>
 RunOperator<E> softmax(const OperatorArguments& op) {
   const Slot x = op.input("X"), out = op.output("Out");
   const std::int32_t axis = op.attr("axis", -1);
   return [=](OperatorCall<E>& call) {
-    const AnyLoDTensor& from = call.tensor(x);
+    const auto& from = call.tensor(x);
     const Around around(from.shape(), axis_of(axis, from.shape().size()));
     call.with_floating(x, [&](auto element) {
       using T = typename decltype(element)::type;
       const T* const values = call.template view<T>(x).data();
       auto y = call.output_bytes(out, from.data_type(), from.lod(), from.row_shape(), from.rows());
-      T* const to = y.template elements<T>();
-      for (std::int64_t i = 0; i < around.before; ++i) {
-        for (std::int64_t j = 0; j < around.after; ++j) {
-          const std::int64_t first = i * around.along * around.after + j;
-          softmax_of<is_log>(values + first, around.along, around.after, to + first);
-        }
-      }
+      operation::for_each_place(call.executor(), around.before * around.after,
+                                SoftmaxAlong<is_log, T>{around, values, y.template elements<T>()});
     });
   };
 }
@@ -299,24 +343,14 @@ RunOperator<E> softmax_grad(const OperatorArguments& op) {
   const Slot y = op.input("Out"), dy = op.input("Out@GRAD"), dx = op.output("X@GRAD");
   const std::int32_t axis = op.attr("axis", -1);
   return [=](OperatorCall<E>& call) {
-    const AnyLoDTensor& from = call.tensor(y);
+    const auto& from = call.tensor(y);
     const Around around(from.shape(), axis_of(axis, from.shape().size()));
     call.with_floating(y, [&](auto element) {
       using T = typename decltype(element)::type;
       const T *const values = call.template view<T>(y).data(), *const given = numbers_of<T>(call, dy, from.shape());
       auto out = call.output_bytes(dx, from.data_type(), from.lod(), from.row_shape(), from.rows());
-      T* const to = out.template elements<T>();
-      for (std::int64_t i = 0; i < around.before * around.after; ++i) {
-        const std::int64_t first = i / around.after * around.along * around.after + i % around.after;
-        double total = 0;
-        for (std::int64_t k = first; k < first + around.along * around.after; k += around.after) {
-          total += static_cast<double>(is_log ? given[k] : given[k] * values[k]);
-        }
-        for (std::int64_t k = first; k < first + around.along * around.after; k += around.after) {
-          to[k] = is_log ? given[k] - std::exp(values[k]) * static_cast<T>(total)
-                         : values[k] * (given[k] - static_cast<T>(total));
-        }
-      }
+      operation::for_each_place(call.executor(), around.before * around.after,
+                                SoftmaxGradAlong<is_log, T>{around, values, given, out.template elements<T>()});
     });
   };
 }
@@ -331,7 +365,7 @@ RunOperator<E> top_k(const OperatorArguments& op) {
   const std::int32_t k = op.attr("k", 1), axis = op.attr("axis", -1);
   if (k < 1) op.refuse_attr("k", "1 or more");
   return [=](OperatorCall<E>& call) {
-    const AnyLoDTensor& from = call.tensor(x);
+    const auto& from = call.tensor(x);
     const Shape shape = from.shape();
     const std::size_t last = last_axis(axis, shape.size());
     const Around around(shape, last);
@@ -373,7 +407,7 @@ RunOperator<E> arg_extreme(const OperatorArguments& op) {
   const DataType type = number == -1 ? DataType::INT64 : op.data_type("dtype", DataType::INT64);
   if (type != DataType::INT64 && type != DataType::INT32) op.refuse_attr("dtype", "INT64 or INT32");
   return [=](OperatorCall<E>& call) {
-    const AnyLoDTensor& from = call.tensor(x);
+    const auto& from = call.tensor(x);
     const Shape whole = from.shape(), shape = is_flat ? Shape{whole.elements()} : whole;
     const std::size_t along = axis_of(is_flat ? 0 : axis, shape.size());
     const Around around(shape, along);
@@ -416,7 +450,7 @@ RunOperator<E> top_k_grad(const OperatorArguments& op) {
   const Slot x = op.input("X"), indices = op.input("Indices"), dy = op.input("Out@GRAD"), dx = op.output("X@GRAD");
   const std::int32_t axis = op.attr("axis", -1);
   return [=](OperatorCall<E>& call) {
-    const AnyLoDTensor& from = call.tensor(x);
+    const auto& from = call.tensor(x);
     const Shape shape = from.shape();
     const std::size_t last = last_axis(axis, shape.size());
     const Around around(shape, last);

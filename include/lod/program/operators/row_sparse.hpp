@@ -6,6 +6,8 @@
 
 #include <lod/core/any_tensor.hpp>
 #include <lod/core/data_type.hpp>
+#include <lod/core/desc.hpp>
+#include <lod/core/device.hpp>
 #include <lod/core/error.hpp>
 #include <lod/core/executor.hpp>
 #include <lod/core/lod_index.hpp>
@@ -26,12 +28,28 @@ namespace lod::inline LOD_INTERFACE::inline LOD_TARGET::operators_of_programs {
 /// Whether an argument is row-sparse.
 template <class E>
 bool is_row_sparse(const OperatorCall<E>& call, const Slot& slot, std::size_t i = 0) {
-  return call.variable(slot, i).template holds<AnySelectedRows>();
+  return call.variable(slot, i).type() == VarType::SELECTED_ROWS;
 }
 
-/// Row-sparse values that an operator writes, as an OutputTensor is a tensor.
-template <class T>
+/// Row-sparse values that an operator writes, as an OutputTensor is a tensor. On another device than the CPU they are
+/// written where they are.
+template <class T, class Device = Cpu>
 class OutputRows {
+ public:
+  OutputRows(Variable& variable, typename Device::memory_resource* resource) : rows_(in(variable, resource)) {}
+  SelectedRows<T, Device>& operator*() noexcept { return rows_; }
+
+ private:
+  static SelectedRows<T, Device>& in(Variable& variable, typename Device::memory_resource* resource) {
+    using Rows = SelectedRows<T, Device>;
+    if (!variable.holds<Rows>()) variable = Variable(variable.type(), Rows(resource));
+    return variable.get<Rows>();
+  }
+
+  SelectedRows<T, Device>& rows_;
+};
+template <class T>
+class OutputRows<T, Cpu> {
  public:
   /// Memory that they need comes from `resource`.
   OutputRows(Variable& variable, std::pmr::memory_resource* resource)
@@ -57,8 +75,17 @@ class OutputRows {
 
 /// Row-sparse values that an operator reads: taken from their variable without a copy, and given back, unless the
 /// variable is `written` meanwhile.
-template <class T>
+template <class T, class Device = Cpu>
 class InputRows {
+ public:
+  explicit InputRows(Variable& variable) : rows_(variable.get<SelectedRows<T, Device>>()) {}
+  const SelectedRows<T, Device>& operator*() const noexcept { return rows_; }
+
+ private:
+  const SelectedRows<T, Device>& rows_;
+};
+template <class T>
+class InputRows<T, Cpu> {
  public:
   /// Throws ShapeMismatch unless the elements are of type T.
   explicit InputRows(Variable& variable, const Variable* written = nullptr)

@@ -16,6 +16,7 @@
 #include <lod/core/target.hpp>
 #include <lod/ops/ctc_align.hpp>
 #include <lod/ops/edit_distance.hpp>
+#include <lod/ops/for_each_place.hpp>
 #include <lod/ops/im2sequence.hpp>
 #include <lod/ops/lod_reset.hpp>
 #include <lod/ops/row_conv.hpp>
@@ -52,6 +53,15 @@
 
 namespace lod::inline LOD_INTERFACE::inline LOD_TARGET::operators_of_programs {
 
+/// A number as another type.
+template <class U>
+struct To {
+  template <class T>
+  LOD_HOST_DEVICE U operator()(T x) const {
+    return static_cast<U>(x);
+  }
+};
+
 /// The `pooltype` of an operator, "AVERAGE" by default.
 inline PoolType pool_type(const OperatorArguments& op) {
   constexpr std::pair<std::string_view, PoolType> types[] = {{"AVERAGE", PoolType::AVERAGE}, {"SUM", PoolType::SUM},
@@ -75,7 +85,7 @@ RunOperator<E> sequence_pool(const OperatorArguments& op) {
   if (type != PoolType::MAX || !index || op.attr("is_test", false)) {
     return calls<E>(sequence_pool_into, out, Numbers{x}, type, options);
   }
-  return [=, winners = LoDTensor<std::int64_t>()](OperatorCall<E>& call) mutable {
+  return [=, winners = LoDTensor<std::int64_t, typename E::device>()](OperatorCall<E>& call) mutable {
     if (call.tensor(x).rows() > std::numeric_limits<std::int32_t>::max()) {
       throw ShapeMismatch(detail::text({call.name(x), ": more rows than MaxIndex, INT32, can count"}));
     }
@@ -85,8 +95,8 @@ RunOperator<E> sequence_pool(const OperatorArguments& op) {
       sequence_max_pool_into(call.executor(), call.template view<T>(x), options, *y, winners);
     });
     auto rows = call.output_bytes(index, DataType::INT32, LoD(), winners.row_shape(), winners.rows());
-    std::transform(winners.values().begin(), winners.values().end(), rows.template elements<std::int32_t>(),
-                   [](std::int64_t row) { return static_cast<std::int32_t>(row); });
+    operation::map_numbers(call.executor(), winners.data(), winners.rows() * winners.row_size(),
+                           rows.template elements<std::int32_t>(), To<std::int32_t>());
   };
 }
 
@@ -123,7 +133,7 @@ RunOperator<E> sequence_concat(const OperatorArguments& op) {
   return [=](OperatorCall<E>& call) {
     call.with_number(x, [&](auto element) {
       using T = typename decltype(element)::type;
-      using View = LoDTensorView<const T, Cpu>;
+      using View = LoDTensorView<const T, typename E::device>;
       const Workspace::Loan<View> views(call.executor().workspace(), static_cast<std::int64_t>(x.size));
       for (std::size_t i = 0; i < x.size; ++i) {
         ::new (static_cast<void*>(views.data() + i)) View(call.template view<T>(x, i));
@@ -145,7 +155,7 @@ RunOperator<E> sequence_conv(const OperatorArguments& op) {
   return [=](OperatorCall<E>& call) {
     call.with_floating(x, [&](auto element) {
       using T = typename decltype(element)::type;
-      ConvOptions<T> options{.context_length = length, .context_start = start};
+      ConvOptions<T, typename E::device> options{.context_length = length, .context_start = start};
       if (padding) options.padding = call.template view<T>(padding);
       auto y = call.template output<T>(out);
       sequence_conv_into(call.executor(), call.template view<T>(x), call.template view<T>(filter), options, *y);

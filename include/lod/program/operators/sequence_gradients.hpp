@@ -12,6 +12,7 @@
 #include <lod/core/lod_view.hpp>
 #include <lod/core/shape.hpp>
 #include <lod/core/target.hpp>
+#include <lod/ops/for_each_place.hpp>
 #include <lod/ops/im2sequence.hpp>
 #include <lod/ops/lod_reset.hpp>
 #include <lod/ops/row_conv.hpp>
@@ -53,15 +54,16 @@ RunOperator<E> sequence_pool_grad(const OperatorArguments& op) {
   if (type != PoolType::MAX) return calls<E>(sequence_pool_grad_into, out, Reals{dy}, LevelsOf{x}, type);
   return [=, index = op.input("MaxIndex")](OperatorCall<E>& call) {
     const auto rows = call.template view<std::int32_t>(index);
-    const Workspace::Loan<std::int64_t> winners(call.executor().workspace(), rows.rows() * rows.row_size());
-    std::copy(rows.values().begin(), rows.values().end(), winners.data());
+    const kernel::Scratch<E, std::int64_t> winners(call.executor(), rows.rows() * rows.row_size());
+    operation::map_numbers(call.executor(), rows.data(), rows.rows() * rows.row_size(), winners.data(),
+                           To<std::int64_t>());
     call.with_floating(dy, [&](auto element) {
       using T = typename decltype(element)::type;
       auto dx = call.template output<T>(out);
-      sequence_max_pool_grad_into(
-          call.executor(), call.template view<T>(dy),
-          LoDTensorView<const std::int64_t, Cpu>(winners.data(), rows.lod_view(), &rows.row_shape(), rows.row_size()),
-          call.tensor(x).lod(), *dx);
+      sequence_max_pool_grad_into(call.executor(), call.template view<T>(dy),
+                                  LoDTensorView<const std::int64_t, typename E::device>(
+                                      winners.data(), rows.lod_view(), &rows.row_shape(), rows.row_size()),
+                                  call.tensor(x).lod(), *dx);
     });
   };
 }
@@ -115,7 +117,7 @@ RunOperator<E> sequence_conv_grad(const OperatorArguments& op) {
   return [=, spare = Variable(), spare_filter = Variable()](OperatorCall<E>& call) mutable {
     call.with_floating(dy, [&](auto element) {
       using T = typename decltype(element)::type;
-      ConvOptions<T> options{.context_length = length, .context_start = start};
+      ConvOptions<T, typename E::device> options{.context_length = length, .context_start = start};
       if (padding) options.padding = call.template view<T>(padding);
       const auto gradients = [&](auto&... outputs) {
         sequence_conv_grad_into(call.executor(), call.template view<T>(dy), call.template view<T>(x),
@@ -151,7 +153,7 @@ RunOperator<E> sequence_unpad_grad(const OperatorArguments& op) {
   return [=, lengths = LoDTensor<std::int64_t>()](OperatorCall<E>& call) mutable {
     call.with_floating(dy, [&](auto element) {
       using T = typename decltype(element)::type;
-      const AnyLoDTensor& padded = call.tensor(x);
+      const auto& padded = call.tensor(x);
       if (padded.row_shape().empty()) {
         throw ShapeMismatch(
             detail::text({call.name(x), " of shape ", to_string(padded.shape()), ", expected two dimensions or more"}));
@@ -159,7 +161,8 @@ RunOperator<E> sequence_unpad_grad(const OperatorArguments& op) {
       // As in sequence_unpad, numbers are rows of one.
       const auto given = call.template view<T>(dy);
       const Shape row_shape = padded.row_shape().without_first();
-      const LoDTensorView<const T, Cpu> rows(given.data(), given.lod_view(), &row_shape, row_shape.elements());
+      const LoDTensorView<const T, typename E::device> rows(given.data(), given.lod_view(), &row_shape,
+                                                            row_shape.elements());
       if (given.levels() != 1 || given.lod_view().size(0) != padded.rows() ||
           given.row_size() != row_shape.elements()) {
         throw ShapeMismatch(detail::text({call.name(dy), " of shape ", to_string(given.shape()), " and ",

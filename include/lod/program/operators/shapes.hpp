@@ -11,6 +11,7 @@
 #include <lod/core/lod_view.hpp>
 #include <lod/core/shape.hpp>
 #include <lod/core/target.hpp>
+#include <lod/ops/rearrange.hpp>
 #include <lod/program/operator.hpp>
 
 #include <algorithm>
@@ -56,11 +57,14 @@ struct Around {
       : before(part(shape, 0, axis).elements()),
         along(shape[axis]),
         after(part(shape, axis + 1, shape.size()).elements()) {}
+  /// The place of the first element of line i along the axis, of before * after lines.
+  LOD_HOST_DEVICE std::int64_t first(std::int64_t i) const noexcept { return i / after * along * after + i % after; }
 };
 
 /// The same numbers as rows of another shape, without levels. `row_shape` must outlive the view.
-template <class T>
-LoDTensorView<const T, Cpu> with_rows(const LoDTensorView<const T, Cpu>& x, std::int64_t rows, const Shape& row_shape) {
+template <class T, class Device>
+LoDTensorView<const T, Device> with_rows(const LoDTensorView<const T, Device>& x, std::int64_t rows,
+                                         const Shape& row_shape) {
   return {x.data(), LoDView::plain(0, rows), &row_shape, row_shape.elements()};
 }
 
@@ -85,15 +89,15 @@ const T* some_numbers(const OperatorCall<E>& call, const Slot& slot, std::int64_
   }
   return found.data();
 }
-/// The number in a tensor of one.
+/// The number in a tensor of one, which is in CPU memory.
 template <class T, class E>
 T only_number(const OperatorCall<E>& call, const Slot& slot) {
-  return *some_numbers<T>(call, slot, 1);
+  return *some_numbers<T>(call.on_cpu(), slot, 1);
 }
 
 /// XShape, which tells a gradient the shape of X: a tensor without numbers, with that shape after a 0.
 template <class E>
-void write_shape(const OperatorCall<E>& call, const Slot& x_shape, const AnyLoDTensor& x) {
+void write_shape(const OperatorCall<E>& call, const Slot& x_shape, const typename OperatorCall<E>::Any& x) {
   if (x_shape) static_cast<void>(call.output_bytes(x_shape, x.data_type(), LoD(), x.shape(), 0));
 }
 
@@ -112,13 +116,14 @@ void write_sums(const OperatorCall<E>& call, const Slot& slot, const AnyLoDTenso
 /// The numbers of `out`, which begin as those of `in`: mostly both are one variable, which is then changed in place
 /// unless somebody else has its memory.
 template <class T, class E>
-LoDTensorView<T, Cpu> changed(const OperatorCall<E>& call, const Slot& in, const Slot& out) {
+LoDTensorView<T, typename E::device> changed(const OperatorCall<E>& call, const Slot& in, const Slot& out) {
+  using Any = typename OperatorCall<E>::Any;
   const auto from = call.template view<T>(in);
-  AnyLoDTensor& to = call.variable(out).template get<AnyLoDTensor>();
+  Any& to = call.variable(out).template get<Any>();
   if (&call.variable(in) != &call.variable(out) || to.read_only() || to.shares_memory()) {
-    const AnyLoDTensor& kept = call.tensor(in);
+    const Any& kept = call.tensor(in);
     auto copy = call.output_bytes(out, kept.data_type(), kept.lod(), kept.row_shape(), kept.rows());
-    std::copy_n(from.data(), from.rows() * from.row_size(), copy.template elements<T>());
+    operation::copy_rows(call.executor(), from, copy.template elements<T>());
   }
   return {reinterpret_cast<T*>(to.mutable_bytes().data()), LoDView::plain(0, to.rows()), &to.row_shape(),
           to.row_size()};

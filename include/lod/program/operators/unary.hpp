@@ -9,6 +9,7 @@
 #include <lod/core/scalar.hpp>
 #include <lod/core/target.hpp>
 #include <lod/ops/arithmetic.hpp>
+#include <lod/ops/for_each_place.hpp>
 #include <lod/program/operator.hpp>
 #include <lod/program/operators/shapes.hpp>
 
@@ -27,11 +28,25 @@ namespace lod::inline LOD_INTERFACE::inline LOD_TARGET::operators_of_programs {
 /// y = f(x), element by element, with the levels of x; y has elements of type U.
 template <class U, class T, class E, class F>
 void map_elements(const OperatorCall<E>& call, const Slot& x, const Slot& y, const F& f) {
-  const AnyLoDTensor& from = call.tensor(x);
-  const auto values = call.template view<T>(x).values();
+  const auto& from = call.tensor(x);
+  const auto values = call.template view<T>(x);
   auto to = call.output_bytes(y, data_type_v<U>, from.lod(), from.row_shape(), from.rows());
-  std::transform(values.begin(), values.end(), to.template elements<U>(), f);
+  operation::map_numbers(call.executor(), values.data(), values.rows() * values.row_size(), to.template elements<U>(),
+                         f);
 }
+
+/// A number times a factor, and a bias that is added before or after.
+template <class T>
+struct ScaledBy {
+  T factor;
+  T bias;
+  bool is_after;
+  LOD_HOST_DEVICE T operator()(T v) const {
+    constexpr kernel::Add add;
+    constexpr kernel::Multiply multiply;
+    return is_after ? add(multiply(v, factor), bias) : multiply(add(v, bias), factor);
+  }
+};
 
 /// scale: X -> Out; scale = 1, bias = 0, bias_after_scale = true. Of integers, scale and bias are truncated, as
 /// PaddlePaddle does.
@@ -44,14 +59,7 @@ RunOperator<E> scale(const OperatorArguments& op) {
   return [=](OperatorCall<E>& call) {
     call.with_number(x, [&](auto element) {
       using T = typename decltype(element)::type;
-      constexpr kernel::Add add;
-      constexpr kernel::Multiply multiply;
-      const T a = Scalar(factor).to<T>(), b = Scalar(bias).to<T>();
-      if (is_after) {
-        map_elements<T, T>(call, x, out, [=](T v) { return add(multiply(v, a), b); });
-      } else {
-        map_elements<T, T>(call, x, out, [=](T v) { return multiply(add(v, b), a); });
-      }
+      map_elements<T, T>(call, x, out, ScaledBy<T>{Scalar(factor).to<T>(), Scalar(bias).to<T>(), is_after});
     });
   };
 }
@@ -80,122 +88,122 @@ RunOperator<E> increment(const OperatorArguments& op) {
 
 struct Relu {
   template <class T>
-  T operator()(T x) const {
+  LOD_HOST_DEVICE T operator()(T x) const {
     return x < 0 ? T{0} : x;
   }
 };
 struct Sigmoid {
   template <class T>
-  T operator()(T x) const {
+  LOD_HOST_DEVICE T operator()(T x) const {
     return 1 / (1 + std::exp(-x));
   }
 };
 struct LogSigmoid {
   template <class T>
-  T operator()(T x) const {
+  LOD_HOST_DEVICE T operator()(T x) const {
     return std::min(x, T{0}) - std::log1p(std::exp(-std::abs(x)));
   }
 };
 struct Tanh {
   template <class T>
-  T operator()(T x) const {
+  LOD_HOST_DEVICE T operator()(T x) const {
     return std::tanh(x);
   }
 };
 struct Exp {
   template <class T>
-  T operator()(T x) const {
+  LOD_HOST_DEVICE T operator()(T x) const {
     return std::exp(x);
   }
 };
 struct Log {
   template <class T>
-  T operator()(T x) const {
+  LOD_HOST_DEVICE T operator()(T x) const {
     return std::log(x);
   }
 };
 struct Sqrt {
   template <class T>
-  T operator()(T x) const {
+  LOD_HOST_DEVICE T operator()(T x) const {
     return std::sqrt(x);
   }
 };
 struct Rsqrt {
   template <class T>
-  T operator()(T x) const {
+  LOD_HOST_DEVICE T operator()(T x) const {
     return 1 / std::sqrt(x);
   }
 };
 struct Square {
   template <class T>
-  T operator()(T x) const {
+  LOD_HOST_DEVICE T operator()(T x) const {
     return x * x;
   }
 };
 struct Abs {
   template <class T>
-  T operator()(T x) const {
+  LOD_HOST_DEVICE T operator()(T x) const {
     return std::abs(x);
   }
 };
 struct Reciprocal {
   template <class T>
-  T operator()(T x) const {
+  LOD_HOST_DEVICE T operator()(T x) const {
     return 1 / x;
   }
 };
 struct Floor {
   template <class T>
-  T operator()(T x) const {
+  LOD_HOST_DEVICE T operator()(T x) const {
     return std::floor(x);
   }
 };
 struct Ceil {
   template <class T>
-  T operator()(T x) const {
+  LOD_HOST_DEVICE T operator()(T x) const {
     return std::ceil(x);
   }
 };
 /// Halves away from zero.
 struct Round {
   template <class T>
-  T operator()(T x) const {
+  LOD_HOST_DEVICE T operator()(T x) const {
     return std::round(x);
   }
 };
 struct Sine {
   template <class T>
-  T operator()(T x) const {
+  LOD_HOST_DEVICE T operator()(T x) const {
     return std::sin(x);
   }
 };
 struct Cosine {
   template <class T>
-  T operator()(T x) const {
+  LOD_HOST_DEVICE T operator()(T x) const {
     return std::cos(x);
   }
 };
 struct Sign {
   template <class T>
-  T operator()(T x) const {
+  LOD_HOST_DEVICE T operator()(T x) const {
     return static_cast<T>((x > 0) - (x < 0));
   }
 };
 struct Softsign {
   template <class T>
-  T operator()(T x) const {
+  LOD_HOST_DEVICE T operator()(T x) const {
     return x / (1 + std::abs(x));
   }
 };
 struct TanhShrink {
   template <class T>
-  T operator()(T x) const {
+  LOD_HOST_DEVICE T operator()(T x) const {
     return x - std::tanh(x);
   }
 };
 struct Erf {
   template <class T>
-  T operator()(T x) const {
+  LOD_HOST_DEVICE T operator()(T x) const {
     return std::erf(x);
   }
 };
@@ -204,7 +212,7 @@ struct Relu6 {
   float threshold;
   explicit Relu6(const OperatorArguments& op) : threshold(op.attr("threshold", 6.0f)) {}
   template <class T>
-  T operator()(T x) const {
+  LOD_HOST_DEVICE T operator()(T x) const {
     return std::min(std::max(x, T{0}), T{threshold});
   }
 };
@@ -212,7 +220,7 @@ struct LeakyRelu {
   float alpha;
   explicit LeakyRelu(const OperatorArguments& op) : alpha(op.attr("alpha", 0.02f)) {}
   template <class T>
-  T operator()(T x) const {
+  LOD_HOST_DEVICE T operator()(T x) const {
     return x < 0 ? alpha * x : x;
   }
 };
@@ -220,7 +228,7 @@ struct Elu {
   float alpha;
   explicit Elu(const OperatorArguments& op) : alpha(op.attr("alpha", 1.0f)) {}
   template <class T>
-  T operator()(T x) const {
+  LOD_HOST_DEVICE T operator()(T x) const {
     return x < 0 ? alpha * std::expm1(x) : x;
   }
 };
@@ -228,7 +236,7 @@ struct Gelu {
   bool is_approximate;
   explicit Gelu(const OperatorArguments& op) : is_approximate(op.attr("approximate", false)) {}
   template <class T>
-  T operator()(T x) const {
+  LOD_HOST_DEVICE T operator()(T x) const {
     constexpr double root_of_half = 0.70710678118654752440, root_of_two_over_pi = 0.79788456080286535588;
     if (!is_approximate) return x * static_cast<T>(0.5) * (1 + std::erf(x * static_cast<T>(root_of_half)));
     const T inner = static_cast<T>(root_of_two_over_pi) * (x + static_cast<T>(0.044715) * x * x * x);
@@ -239,7 +247,7 @@ struct Swish {
   float beta;
   explicit Swish(const OperatorArguments& op) : beta(op.attr("beta", 1.0f)) {}
   template <class T>
-  T operator()(T x) const {
+  LOD_HOST_DEVICE T operator()(T x) const {
     return x / (1 + std::exp(-beta * x));
   }
 };
@@ -249,7 +257,7 @@ struct Softplus {
   explicit Softplus(const OperatorArguments& op)
       : beta(op.attr("beta", 1.0f)), threshold(op.attr("threshold", 20.0f)) {}
   template <class T>
-  T operator()(T x) const {
+  LOD_HOST_DEVICE T operator()(T x) const {
     return x * beta > threshold ? x : std::log1p(std::exp(x * beta)) / beta;
   }
 };
@@ -258,7 +266,7 @@ struct HardSigmoid {
   float offset;
   explicit HardSigmoid(const OperatorArguments& op) : slope(op.attr("slope", 0.2f)), offset(op.attr("offset", 0.5f)) {}
   template <class T>
-  T operator()(T x) const {
+  LOD_HOST_DEVICE T operator()(T x) const {
     return std::min(std::max(slope * x + offset, T{0}), T{1});
   }
 };
@@ -269,7 +277,7 @@ struct HardSwish {
   explicit HardSwish(const OperatorArguments& op)
       : threshold(op.attr("threshold", 6.0f)), divisor(op.attr("scale", 6.0f)), offset(op.attr("offset", 3.0f)) {}
   template <class T>
-  T operator()(T x) const {
+  LOD_HOST_DEVICE T operator()(T x) const {
     return x * std::min(std::max(x + offset, T{0}), T{threshold}) / divisor;
   }
 };
@@ -277,7 +285,7 @@ struct HardShrink {
   float threshold;
   explicit HardShrink(const OperatorArguments& op) : threshold(op.attr("threshold", 0.5f)) {}
   template <class T>
-  T operator()(T x) const {
+  LOD_HOST_DEVICE T operator()(T x) const {
     return std::abs(x) > threshold ? x : T{0};
   }
 };
@@ -285,7 +293,7 @@ struct SoftShrink {
   float lambda;
   explicit SoftShrink(const OperatorArguments& op) : lambda(op.attr("lambda", 0.5f)) {}
   template <class T>
-  T operator()(T x) const {
+  LOD_HOST_DEVICE T operator()(T x) const {
     return x > lambda ? x - lambda : x < -lambda ? x + lambda : T{0};
   }
 };
@@ -293,7 +301,7 @@ struct ThresholdedRelu {
   float threshold;
   explicit ThresholdedRelu(const OperatorArguments& op) : threshold(op.attr("threshold", 1.0f)) {}
   template <class T>
-  T operator()(T x) const {
+  LOD_HOST_DEVICE T operator()(T x) const {
     return x > threshold ? x : T{0};
   }
 };
@@ -303,7 +311,7 @@ struct BoundedRelu {
   explicit BoundedRelu(const OperatorArguments& op)
       : least(op.attr("t_min", 0.0f)), greatest(op.attr("t_max", 24.0f)) {}
   template <class T>
-  T operator()(T x) const {
+  LOD_HOST_DEVICE T operator()(T x) const {
     return std::min(std::max(x, T{least}), T{greatest});
   }
 };
@@ -313,7 +321,7 @@ struct ScaledTanh {
   explicit ScaledTanh(const OperatorArguments& op)
       : inner(op.attr("scale_a", 0.67f)), outer(op.attr("scale_b", 1.7159f)) {}
   template <class T>
-  T operator()(T x) const {
+  LOD_HOST_DEVICE T operator()(T x) const {
     return outer * std::tanh(inner * x);
   }
 };
@@ -324,7 +332,7 @@ struct ToThePower {
     op.expect_no_input("FactorTensor");
   }
   template <class T>
-  T operator()(T x) const {
+  LOD_HOST_DEVICE T operator()(T x) const {
     return std::pow(x, T{factor});
   }
 };
@@ -338,7 +346,7 @@ struct Clip {
     if (!(least <= greatest)) op.refuse_attr("min", "a number that is not greater than max");
   }
   template <class T>
-  T operator()(T x) const {
+  LOD_HOST_DEVICE T operator()(T x) const {
     return x < least ? T{least} : greatest < x ? T{greatest} : x;
   }
 };
@@ -370,7 +378,7 @@ RunOperator<E> activation(const OperatorArguments& op) {
 template <class U>
 struct ConvertedTo {
   template <class T>
-  U operator()(T x) const {
+  LOD_HOST_DEVICE U operator()(T x) const {
     return Scalar(x).to<U>();
   }
 };

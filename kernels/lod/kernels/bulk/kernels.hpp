@@ -13,6 +13,7 @@
 #include <lod/kernels/bulk/elementwise.hpp>
 #include <lod/kernels/bulk/embedding.hpp>
 #include <lod/kernels/bulk/embedding_pool.hpp>
+#include <lod/kernels/bulk/for_each_place.hpp>
 #include <lod/kernels/bulk/for_each_sequence.hpp>
 #include <lod/kernels/bulk/im2sequence.hpp>
 #include <lod/kernels/bulk/linear_chain_crf.hpp>
