@@ -44,10 +44,6 @@ else()
       target_compile_definitions(${target} PRIVATE LOD_RUN=run_by_${set})
       # g++ has a binding for variables of which a whole program must have one; it would make them global again.
       target_compile_options(${target} PRIVATE ${lodtensor_cpu_${set}} $<$<CXX_COMPILER_ID:GNU>:-fno-gnu-unique>)
-      if(set STREQUAL "avx512")
-        # The immediate operands of xsimd 8 are constants only where functions are inlined.
-        target_compile_options(${target} PRIVATE $<$<AND:$<CXX_COMPILER_ID:GNU>,$<CONFIG:Debug>>:-Og>)
-      endif()
       list(APPEND lodtensor_cpu_targets ${target})
       # Functions of the standard library, and all others that are not inlined, have one name for all sets, of which a
       # linker keeps any: it must not be one that a lesser processor cannot run. So all names but those of the kernels

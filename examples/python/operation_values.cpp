@@ -64,9 +64,14 @@ const lod::AnySelectedRows& Values::rows(py::handle value, lod::DataType type) {
 }
 std::span<const std::int64_t> Values::numbers(py::handle value) {
   if (value.is_none()) return {};
-  return numbers_.emplace_back(to_numbers(py::isinstance<Tensor>(value)
-                                              ? py::object(py::memoryview(py::reinterpret_borrow<py::object>(value)))
-                                              : py::reinterpret_borrow<py::object>(value)));
+  if (!py::isinstance<Tensor>(value)) return numbers_.emplace_back(to_numbers(value));
+  const auto& x = value.cast<const Tensor&>();
+  if (x.data_type() == lod::DataType::INT64) {
+    const auto elements = As<lod::LoDTensorView<const std::int64_t>>::view_of(x).values();
+    return numbers_.emplace_back(elements.begin(), elements.end());
+  }
+  if (x.shape().size() != 1) throw py::type_error("rows of several numbers, expected one each, or elements of INT64");
+  return numbers_.emplace_back(to_numbers(py::memoryview(py::reinterpret_borrow<py::object>(value))));
 }
 const lod::LoD& Values::lod(py::handle value) {
   if (py::isinstance<Tensor>(value)) return lods_.emplace_back(value.cast<const Tensor&>().part().lod());
@@ -127,7 +132,9 @@ std::vector<py::object> Values::members(py::handle value, const Aggregate& of) {
 
 lod::Scalar to_scalar(py::handle value) {
   if (!PyIndex_Check(value.ptr())) return value.cast<double>();
-  return py::reinterpret_steal<py::int_>(PyNumber_Index(value.ptr())).cast<std::int64_t>();
+  const auto number = py::reinterpret_steal<py::object>(PyNumber_Index(value.ptr()));
+  if (!number) throw py::error_already_set();
+  return number.cast<std::int64_t>();
 }
 
 std::vector<std::string> split_names(std::string_view names) {

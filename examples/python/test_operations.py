@@ -324,6 +324,8 @@ class Arguments(unittest.TestCase):
             (TypeError, "'x': object, expected a LoDTensor", lambda: lt.sequence_softmax(object())),
             (TypeError, "elements of type BOOL, expected one of", lambda: lt.sequence_softmax(batch([True] * 5))),
             (TypeError, "'level': str, expected int", lambda: lt.sequence_softmax(x, level="a")),
+            (TypeError, "", lambda: lt.sequence_pad(x, pad_value=np.ones(2))),
+            (TypeError, "'ids': rows of several numbers", lambda: lt.select(x, x)),
             (TypeError, "'x' is given twice", lambda: lt.sequence_softmax(x, x=x)),
             (TypeError, "expected LstmWeights", lambda: lt.lstm(x, (1,))),
             (ValueError, "read-only", lambda: lt.sgd(LoDTensor.from_numpy(np.frombuffer(b"\0" * 8)), np.zeros(1))),

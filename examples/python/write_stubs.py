@@ -13,9 +13,10 @@ from pathlib import Path
 def stub(core: object, rest: str) -> str:
     parts = [rest]
     for name, made in sorted(core._named_tuples.items()):
-        defaults = made._field_defaults
-        members = [f"    {member}: " + (f"Optional[{hint}] = ..." if member in defaults else hint)
-                   for member, hint in made._hints]  # fmt: skip
+        # Weights are made by users, of whatever operations take. A tuple has a method `index`.
+        is_given = name.endswith("Weights")
+        members = [f"    {member}: {'Any' if is_given else hint}" + " = ..." * (member in made._field_defaults)
+                   + "  # type: ignore[assignment]" * (member == "index") for member, hint in made._hints]  # fmt: skip
         parts.append("\n".join([f"class {name}(NamedTuple):", *members]) + "\n")
     parts.append("".join(f"def {name}{signature}: ...\n" for name, signature in core._operations.items()))
     names = sorted([*core._named_tuples, *core._operations])

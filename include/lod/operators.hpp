@@ -6,6 +6,9 @@
 /// Where there is no compiled library, <lod/run.hpp> includes this.
 #pragma once
 
+#if defined(LOD_CPU_LIBRARY) || defined(LOD_OPERATORS_LIBRARY)
+#  include <lod/program/operators/compiled.hpp>
+#endif
 #include <lod/program/interpreter.hpp>
 #include <lod/program/operators/all.hpp>
 #include <lod/program/operators/inference.hpp>

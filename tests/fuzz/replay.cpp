@@ -93,7 +93,7 @@ std::size_t LLVMFuzzerMutate(std::uint8_t* data, std::size_t size, std::size_t) 
 
 int main(int count, char** arguments) {
   std::size_t inputs = 0;
-  unsigned mutations = 20, first_number = 1;
+  unsigned mutations = 12, first_number = 1;
   for (int i = 1; i < count; ++i) {
     mutations = number_of(arguments[i], "--mutations=", mutations);
     first_number = number_of(arguments[i], "--seed=", first_number);

@@ -11,6 +11,7 @@
 #include <lod/run.hpp>
 
 #include <algorithm>
+#include <chrono>
 #include <cstddef>
 #include <cstdint>
 #include <functional>
@@ -194,6 +195,40 @@ softsign X=x -> Out=y
 sqrt X=x -> Out=y
 tanh_shrink X=x -> Out=y
 thresholded_relu X=x -> Out=y
+beam_search pre_ids=bids pre_scores=bscores ids=kids scores=kscores -> selected_ids=y selected_scores=n parent_idx=k beam_size:i=2 end_id:i=0 level:i=0 is_accumulated:b=1
+beam_search_decode Ids=ids_array Scores=scores_array -> SentenceIds=y SentenceScores=n beam_size:i=2 end_id:i=0
+chunk_eval Inference=ids Label=ids -> Precision=y Recall=n F1-Score=k NumInferChunks=s NumLabelChunks=l NumCorrectChunks=l2 num_chunk_types:i=2 chunk_scheme:s=IOB excluded_chunk_types:I=1
+gru_unit Input=z12 HiddenPrev=z Weight=w12 Bias=b12 -> Hidden=y Gate=n ResetHiddenPrev=k origin_mode:b=1
+lstm_unit X=z16 C_prev=z -> H=y C=n forget_bias:f=1
+warpctc Logits=x Label=ids32 -> Loss=y WarpCTCGrad=n blank:i=0 norm_by_times:b=1
+select_input X=x X=z Mask=i -> Out=y
+fill_any_like X=x -> Out=y value:f=2 dtype:i=-1
+is_empty X=x -> Out=y
+reduce_any X=flags -> Out=y dim:I=0
+reduce_mean X=image -> Out=y dim:I=1 keep_dim:b=1
+elementwise_mul X=x Y=b -> Out=y axis:i=1
+elementwise_sub X=image Y=l2 -> Out=y axis:i=0
+logical_not X=flags -> Out=y
+greater_than X=x Y=z -> Out=y axis:i=-1
+channel_create -> Out=channel capacity:i=2 data_type:i=7
+channel_send Channel=channel X=x -> Status=y
+channel_recv Channel=channel -> Out=y Status=n
+channel_close Channel=channel
+queue_generator names:S=channel capacity:i=1
+enqueue X=x queue_name:s=channel
+dequeue -> Out=y Out=n queue_name:s=channel
+create_double_buffer_reader UnderlyingReader=reader -> Out=reader place:s=CPU
+create_py_reader blocking_queue=channel -> Out=reader shape_concat:I=-1,4 ranks:I=2 lod_levels:I=0 dtypes:I=5
+read Reader=reader -> Out=y throw_eof_exp:b=0
+floor X=x -> Out=y
+isfinite X=x -> Out=y
+logsigmoid X=x -> Out=y
+relu X=x -> Out=y
+relu6 X=x -> Out=y
+sign X=x -> Out=y
+sin X=x -> Out=y
+square X=x -> Out=y
+tanh X=x -> Out=y
 while X=x X=i Condition=going -> Out=i StepScopes=scopes sub_block:B=1 is_test:b=1
 conditional_block Cond=going Input=x -> Out=y Scope=scopes sub_block:B=1 is_scalar_condition:b=1
 )";
@@ -237,6 +272,13 @@ lod::ProgramDesc program_of(std::vector<lod::OpDesc> ops) {
   for (const char* const name : {"one1", "one2"}) add(name, DataType::FP32, {1});
   add("one3", DataType::FP32, {1, 3});
   add("l2", DataType::INT64, {2});
+  add("z12", DataType::FP32, {5, 12});
+  add("z16", DataType::FP32, {5, 16});
+  add("ids32", DataType::INT32, {-1, 1}, 1);
+  add("bids", DataType::INT64, {-1, 1}, 2);
+  add("bscores", DataType::FP32, {-1, 1}, 2);
+  add("kids", DataType::INT64, {-1, 3}, 2);
+  add("kscores", DataType::FP32, {-1, 3}, 2);
   add("o5", DataType::INT64, {5, 1});
   add("s2", DataType::FP32, {3, 2});
   add("stats", DataType::INT64, {1, 4});
@@ -257,7 +299,11 @@ lod::ProgramDesc program_of(std::vector<lod::OpDesc> ops) {
   add("filter1", DataType::FP32, {4, 1, 2, 2}, 0, true);
   add("b12", DataType::FP32, {1, 12}, 0, true);
   add("b28", DataType::FP32, {1, 28}, 0, true);
-  root.vars.push_back(lod::VarDesc::of_type("array", lod::VarType::LOD_TENSOR_ARRAY));
+  for (const char* const name : {"array", "ids_array", "scores_array"}) {
+    root.vars.push_back(lod::VarDesc::of_type(name, lod::VarType::LOD_TENSOR_ARRAY));
+  }
+  root.vars.push_back(lod::VarDesc::of_type("channel", lod::VarType::CHANNEL));
+  root.vars.push_back(lod::VarDesc::of_type("reader", lod::VarType::READER));
   root.vars.push_back(lod::VarDesc::of_type("table", lod::VarType::LOD_RANK_TABLE));
   root.vars.push_back(lod::VarDesc::of_type("scopes", lod::VarType::STEP_SCOPES));
   root.ops = std::move(ops);
@@ -362,6 +408,7 @@ void survive(const F& f) {
   } catch (const std::invalid_argument&) {
   } catch (const std::out_of_range&) {
   } catch (const lod::LimitExceeded&) {
+  } catch (const lod::EndOfData&) {
   } catch (const std::bad_alloc&) {
   }
 }
@@ -387,7 +434,8 @@ void run(const lod::ProgramDesc& program, const lod::paddle::Parameters& paramet
   lod::Feed feed;
   std::minstd_rand random(static_cast<unsigned>(seed));
   for (auto& [name, value] : tensors_of(program, false, memory, &random)) feed.emplace(name, value);
-  lod::PreparedProgram prepared(lod::CpuExecutor(1, &memory), program, scope, {}, {.steps = 10});
+  lod::PreparedProgram prepared(lod::CpuExecutor(1, &memory), program, scope, {},
+                                {.steps = 10, .wait = std::chrono::microseconds(100)});
   prepared.run(feed);
   prepared.run(feed);
 }
@@ -493,6 +541,12 @@ class Mutation {
 constexpr std::pair<const char*, const char*> makers[] = {
     {"table", "lod_rank_table X=x -> Out=table level:i=0"},
     {"array", "write_to_array X=x I=i -> Out=array"},
+    {"ids_array", "write_to_array X=bids I=i -> Out=ids_array"},
+    {"scores_array", "write_to_array X=bscores I=i -> Out=scores_array"},
+    {"channel", "channel_create -> Out=channel capacity:i=2"},
+    {"reader", "channel_create -> Out=channel capacity:i=2"},
+    {"reader",
+     "create_py_reader blocking_queue=channel -> Out=reader shape_concat:I=-1,4 ranks:I=2 lod_levels:I=0 dtypes:I=5"},
     {"sparse", "lookup_table_grad W=w Ids=ids Out@GRAD=x -> W@GRAD=sparse is_sparse:b=1"}};
 
 /// A program of each operator, and one of each with its gradient.
@@ -506,6 +560,7 @@ std::vector<lod::ProgramDesc> programs() {
     }
     ops.push_back(op);
     all.push_back(program_of(ops));
+    if (op.outputs.empty()) continue;
     ops.push_back(lod_test::operator_of("mean X=" + op.outputs[0].arguments[0] + " -> Out=loss"));
     lod::ProgramDesc trained = program_of(std::move(ops));
     trained.blocks[0].vars.push_back(lod::VarDesc::lod_tensor("loss", {lod::DataType::FP32, {1}}));
@@ -566,12 +621,12 @@ extern "C" std::size_t LLVMFuzzerCustomMutator(std::uint8_t* data, std::size_t s
 }
 
 extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
-  const auto [program_bytes, parameter_bytes] = lod_fuzz::parted(lod_fuzz::input(data, size));
+  const lod_fuzz::EncodedModel model = lod_fuzz::parted(lod_fuzz::input(data, size));
   lod::ProgramDesc program;
   lod::paddle::Parameters parameters;
   try {
-    program = lod::decode<lod::ProgramDesc>(program_bytes);
-    parameters = lod::paddle::decode_parameters(parameter_bytes, lod::paddle::parameter_names(program));
+    program = lod::decode<lod::ProgramDesc>(model.program);
+    parameters = lod::paddle::decode_parameters(model.parameters, lod::paddle::parameter_names(program));
   } catch (const lod::ParseError&) {
     return 0;
   }
@@ -585,7 +640,7 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
   survive([&] {
     lod::validate(program);
     if (!program.blocks[0].vars.empty()) static_cast<void>(lod::prune(program, {program.blocks[0].vars[0].name}));
-    run(program, parameters, std::hash<std::string_view>()(program_bytes));
+    run(program, parameters, std::hash<std::string_view>()(model.program));
   });
   return 0;
 }

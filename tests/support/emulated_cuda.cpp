@@ -1501,4 +1501,10 @@ void enqueue_kernel(cudaStream_t handle, std::function<void()> kernel) {
   });
 }
 
+void launch_bodies(cudaStream_t stream, const AnyBody& body, std::int64_t count) {
+  std::vector<std::max_align_t> bytes(body.size / sizeof(std::max_align_t) + 1);
+  std::memcpy(bytes.data(), body.bytes, body.size);
+  enqueue_kernel(stream, [bytes = std::move(bytes), call = body.call, count] { call(bytes.data(), count); });
+}
+
 }

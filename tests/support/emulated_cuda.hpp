@@ -65,6 +65,15 @@ std::pair<std::uintptr_t, std::uintptr_t> memory_around(std::uintptr_t address);
 /// As a launch with a launch configuration does, this leaves an error to cudaGetLastError.
 void enqueue_kernel(cudaStream_t stream, std::function<void()> kernel);
 
+/// A body, of which there are very many: by its bytes, and a function that calls it for each number below `count`.
+struct AnyBody {
+  const void* bytes;
+  std::size_t size;
+  void (*call)(const void* bytes, std::int64_t count);
+};
+/// Enqueues a copy of the body's bytes, which stands for a kernel and its arguments.
+void launch_bodies(cudaStream_t stream, const AnyBody& body, std::int64_t count);
+
 /// Enqueues a copy of the closure, which stands for a kernel and its arguments.
 template <class Closure>
 void launch(cudaStream_t stream, const Closure& closure) {

@@ -30,10 +30,13 @@ class System<CudaExecutor> {
 
   template <class Body>
   void for_each(std::int64_t count, const Body& body) const {
-    const auto call_all = [](const OnCpu&, std::int64_t size, const Body& each) {
+    check(body);
+    const auto call_all = [](const void* bytes, std::int64_t size) {
+      const Body& each = *static_cast<const Body*>(bytes);
       for (std::int64_t i = 0; i < size; ++i) each(i);
     };
-    enqueue(call_all, count, body);
+    lod_test::emulated_cuda::launch_bodies(stream_, {&body, sizeof(body), call_all}, count);
+    detail::check_cuda(cudaGetLastError(), "the launch of a kernel");
   }
   template <class Body>
   void for_each_element(std::int64_t rows, std::int64_t row_size, const Body& body) const {

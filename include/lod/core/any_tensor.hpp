@@ -32,6 +32,8 @@ namespace lod::inline LOD_INTERFACE {
 
 template <class Device>
 class BasicAnyLoDTensor;
+/// In CPU memory.
+using AnyLoDTensor = BasicAnyLoDTensor<Cpu>;
 
 namespace detail {
 
@@ -95,6 +97,8 @@ LOD_TAGGED void check_element_type(DataType type, const char* what) {
   throw ShapeMismatch(text({what, ": data type: expected ", to_string(data_type_v<T>), ", found ", to_string(type)}));
 }
 
+/// Gives up the memory of a tensor's values, but nothing else, so that it can be `resized` without another allocation
+/// than theirs. It must not be read until then.
 template <class Device>
 LOD_TAGGED void give_up_memory(BasicAnyLoDTensor<Device>& x) noexcept;
 
@@ -326,13 +330,8 @@ class BasicAnyLoDTensor {
   Buffer<std::byte, Device> bytes_;
 };
 
-/// In CPU memory.
-using AnyLoDTensor = BasicAnyLoDTensor<Cpu>;
-
 namespace detail {
 
-/// Gives up the memory of a tensor's values, but nothing else, so that it can be `resized` without another allocation
-/// than theirs. It must not be read until then.
 template <class Device>
 LOD_TAGGED void give_up_memory(BasicAnyLoDTensor<Device>& x) noexcept {
   x.bytes_ = Buffer<std::byte, Device>(x.bytes_.resource());

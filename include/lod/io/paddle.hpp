@@ -265,9 +265,7 @@ LOD_TAGGED void save_selected_rows(const std::string& path, const X& x) {
 // ---- Programs ----
 
 /// The program in a file. It is not validated; `lod::validate` does that.
-LOD_TAGGED inline ProgramDesc load_program(const std::string& path) {
-  return detail::load_program(path);
-}
+LOD_TAGGED inline ProgramDesc load_program(const std::string& path) { return detail::load_program(path); }
 /// Writes a program to a file. Throws as `encode` does. A program that was read, and not changed, gives the bytes that
 /// it was read from.
 LOD_TAGGED inline void save_program(const std::string& path, const ProgramDesc& program) {

@@ -12,16 +12,19 @@
 #include <lod/core/target.hpp>
 #include <lod/program/data_flow.hpp>
 #include <lod/program/gradient.hpp>
+#include <lod/program/gradient_path.hpp>
+#include <lod/program/gradient_sums.hpp>
+#include <lod/program/gradient_variables.hpp>
 #include <lod/program/operator.hpp>
+#include <lod/program/place_of.hpp>
 #include <lod/program/program.hpp>
 
 #include <algorithm>
 #include <concepts>
 #include <cstddef>
 #include <cstdint>
-#include <map>
-#include <optional>
-#include <set>
+#include <iterator>
+#include <span>
 #include <string>
 #include <string_view>
 #include <utility>
@@ -57,291 +60,400 @@ struct OpRole {
 
 namespace lod::inline LOD_INTERFACE::detail::inline LOD_TARGET {
 
-inline bool is_no_variable(std::string_view name) { return name.empty() || name == empty_variable_name; }
-
-/// Calls f(name) for the argument of each parameter, empty ones left out: f may change it if `vars` are not const.
-template <class Vars, class F>
-void for_each_argument(Vars& vars, const F& f) {
-  for (auto& var : vars) {
-    for (auto& name : var.arguments) {
-      if (!is_no_variable(name)) f(name);
-    }
-  }
-}
-
-/// Whether f(name) holds for an argument of one of the parameters.
-template <class F>
-bool any_argument(const std::vector<OpDesc::Var>& vars, const F& f) {
-  bool found = false;
-  for_each_argument(vars, [&](const std::string& name) { found = found || f(name); });
-  return found;
-}
-
-/// The data type and the shape that are described for a tensor, or for row-sparse values; null for other variables.
-inline const TensorDesc* described_tensor(const VarDesc& var) {
-  if (var.type.lod_tensor) return &var.type.lod_tensor->tensor;
-  return var.type.selected_rows ? &*var.type.selected_rows : nullptr;
-}
-
-/// Sums of gradients that several operators write: each writes to a name of its own, and `sum` adds them up before the
-/// first operator that reads the sum.
-class GradientSums {
- public:
-  /// Adds an operator that computes gradients, and first the sums that it needs.
-  void add(OpDesc op) {
-    for_each_argument(op.inputs, [&](const std::string& name) { finish(name); });
-    const std::size_t place = ops_.size();
-    for (std::size_t i = 0; i < op.outputs.size(); ++i) {
-      for (std::size_t k = 0; k < op.outputs[i].arguments.size(); ++k) {
-        std::string& name = op.outputs[i].arguments[k];
-        if (is_no_variable(name)) continue;
-        std::vector<Place>& writers = writers_of(name);
-        if (!writers.empty()) {
-          if (writers.size() == 1) {
-            std::string& first = argument(writers[0], op, place);
-            first = renamed(name, 0);
-          }
-          const std::string total = name;
-          name = renamed(total, writers.size());
-        }
-        writers.push_back({place, i, k});
-      }
-    }
-    ops_.push_back(std::move(op));
-  }
-  /// Whether an operator writes a gradient of that name.
-  bool has(const std::string& name) const { return writers_.contains(name); }
-  /// All operators, with the sums that nothing reads at the end.
-  std::vector<OpDesc> take() && {
-    for (const std::string& name : order_) finish(name);
-    return std::move(ops_);
-  }
-
- private:
-  /// An argument of an operator: which one.
-  struct Place {
-    std::size_t op, output, argument;
-  };
-
-  static std::string renamed(const std::string& name, std::size_t i) {
-    return detail::text({name, "@RENAME@block0@", i});
-  }
-  std::vector<Place>& writers_of(const std::string& name) {
-    const auto [found, is_new] = writers_.try_emplace(name);
-    if (is_new) order_.push_back(name);
-    return found->second;
-  }
-  std::string& argument(const Place& place, OpDesc& added, std::size_t place_of_added) {
-    OpDesc& op = place.op == place_of_added ? added : ops_[place.op];
-    return op.outputs[place.output].arguments[place.argument];
-  }
-  void finish(const std::string& name) {
-    const auto found = writers_.find(name);
-    if (found == writers_.end() || found->second.size() < 2) return;
-    OpDesc sum{.inputs = {{"X", {}}}, .outputs = {{"Out", {name}}}, .type = "sum"};
-    for (std::size_t i = 0; i < found->second.size(); ++i) sum.inputs[0].arguments.push_back(renamed(name, i));
-    found->second = {{ops_.size(), 0, 0}};
-    ops_.push_back(std::move(sum));
-  }
-
-  std::vector<OpDesc> ops_;
-  std::map<std::string, std::vector<Place>, std::less<>> writers_;
-  std::vector<std::string> order_;  // names in the order of their first writers
-};
-
-/// See `append_backward`.
+/// See `append_backward`. Works on a copy of the program.
 class Backward {
  public:
   using Names = GradientArguments::Names;
-  /// Where types of operators come from: given from outside, so that only programs that ask for gradients compile them.
-  using Find = std::optional<Operator<>> (*)(std::string_view type);
 
-  Backward(ProgramDesc& program, std::string_view loss, const BackwardOptions& options, Find find)
-      : block_(program.block(0)), loss_(loss), find_(find) {
-    if (!block_.find_var(loss_))
-      throw InvalidProgram(detail::readable(detail::text({"loss '", loss_, "': block 0 has no such variable"})));
-    if (block_.find_var(gradient_name(loss_))) {
-      throw InvalidProgram(detail::readable(
-          detail::text({"loss '", loss_, "': its gradient is there already, expected a program without one"})));
-    }
-    constants_.insert(options.constants.begin(), options.constants.end());
-    for (const VarDesc& one : block_.vars) {
-      if (one.stop_gradient) constants_.insert(one.name);
-      if (options.parameters.empty() && one.is_parameter && !constants_.contains(one.name)) {
-        parameters_.push_back(one.name);
-      }
-    }
-    for (const std::string& name : options.parameters) {
-      if (!block_.find_var(name)) {
-        throw InvalidProgram(detail::readable(detail::text({"parameter '", name, "': block 0 has no such variable"})));
-      }
-      constants_.erase(name);
-      parameters_.push_back(name);
-    }
-    find_path();
+  Backward(const ProgramDesc& program, std::string_view loss, const BackwardOptions& options, GradientPath::Find find)
+      : program_(program),
+        loss_(loss),
+        parameters_(find_parameters(options)),
+        path_(program_, loss_, parameters_, Names(options.constants.begin(), options.constants.end()), find) {
+    complete(0);
     describe();
   }
 
-  /// Writes what was found to the program.
-  std::vector<ParameterGradient> append() && {
-    std::vector<ParameterGradient> pairs;
-    for (const std::string& name : parameters_) {
-      if (gradients_.has(gradient_name(name))) pairs.push_back({name, gradient_name(name)});
-    }
-    std::vector<OpDesc> ops = std::move(gradients_).take();
-    std::vector<VarDesc> vars;
-    std::set<std::string, std::less<>> described;
-    for (const VarDesc& var : block_.vars) described.insert(var.name);
-    std::set<std::string, std::less<>> row_sparse;
-    for (OpDesc& op : ops) {
-      const bool is_first = &op == &ops.front();
-      set_attr(op, make_attr("op_role", is_first ? OpRole::BACKWARD | OpRole::LOSS : OpRole::BACKWARD));
-      set_attr(op, make_attr("op_role_var", roles(op, pairs)));
-      const bool keeps_rows = op.type == "sum" && !any_argument(op.inputs, [&](const std::string& name) {
-                                return !row_sparse.contains(name);
-                              });
-      for_each_argument(op.outputs, [&](const std::string& name) {
-        const VarDesc* const var = block_.find_var(variable_of(name));
-        const bool is_sparse = keeps_rows || (var && var->is_parameter && is_sparse_gradient(op));
-        if (is_sparse) row_sparse.insert(name);
-        if (described.insert(name).second) vars.push_back(described_as(name, var, is_sparse));
-      });
-    }
-    if (loss_op_) set_attr(block_.ops[*loss_op_], make_attr("op_role", OpRole::FORWARD | OpRole::LOSS));
-    std::move(vars.begin(), vars.end(), std::back_inserter(block_.vars));
-    std::move(ops.begin(), ops.end(), std::back_inserter(block_.ops));
-    return pairs;
+  /// Gives away what was made.
+  std::vector<ParameterGradient> take(ProgramDesc& program) && {
+    program = std::move(program_);
+    return std::move(pairs_);
   }
 
  private:
-  static std::string_view variable_of(std::string_view gradient) {
-    return gradient.substr(0, gradient.find(gradient_suffix));
-  }
-  /// The attributes' way to say that a gradient of a table lists rows.
-  static bool is_sparse_gradient(const OpDesc& op) {
-    const OpDesc::Attr* const attr = op.find_attr("is_sparse");
-    return attr && attr->b.value_or(false);
-  }
-  static VarDesc described_as(const std::string& name, const VarDesc* var, bool is_sparse) {
-    VarDesc made{.name = name, .type = {.type = VarType::LOD_TENSOR}};
-    if (!var) return made;
-    made.type = var->type;
-    if (const TensorDesc* const tensor = described_tensor(*var); is_sparse && tensor) {
-      made = VarDesc::selected_rows(name, *tensor);
+  BlockDesc& block(std::int32_t idx) { return program_.blocks[static_cast<std::size_t>(idx)]; }
+
+  std::vector<std::string> find_parameters(const BackwardOptions& options) {
+    DataFlow(program_).of(block(0));  // throws unless its blocks are nested as they should be
+    if (!block(0).find_var(loss_))
+      throw InvalidProgram(readable(text({"loss '", loss_, "': block 0 has no such variable"})));
+    if (block(0).find_var(gradient_name(loss_))) {
+      throw InvalidProgram(
+          readable(text({"loss '", loss_, "': its gradient is there already, expected a program without one"})));
     }
-    return made;
+    for (const std::string& name : options.parameters) {
+      if (!block(0).find_var(name))
+        throw InvalidProgram(readable(text({"parameter '", name, "': block 0 has no such variable"})));
+    }
+    std::vector<std::string> found = options.parameters;
+    for (const VarDesc& one : block(0).vars) {
+      const bool is_constant = one.stop_gradient || std::ranges::count(options.constants, one.name) > 0;
+      if (options.parameters.empty() && one.is_parameter && !is_constant) found.push_back(one.name);
+    }
+    return found;
   }
-  static std::vector<std::string> roles(const OpDesc& op, const std::vector<ParameterGradient>& pairs) {
+
+  /// Lists what blocks read and write of variables around them as arguments of the operators that own them: gradients
+  /// pass through these only.
+  void complete(std::int32_t idx) {
+    for (OpDesc& op : block(idx).ops) {
+      const ControlFlow flow = control_flow_of(op);
+      if (flow == ControlFlow::NONE) continue;
+      const std::int32_t inner = sub_block_of(op);
+      complete(inner);
+      const bool is_loop = flow == ControlFlow::LOOP;
+      const char* const reads = is_loop ? "X" : flow == ControlFlow::BRANCH ? "Input" : "parameters";
+      const auto add = [&](std::vector<OpDesc::Var>& vars, const char* parameter, const std::string& name) {
+        if (path_.find(inner, name).first == inner || !path_.is_wanted(inner, name)) return;
+        auto found = std::ranges::find(vars, parameter, &OpDesc::Var::parameter);
+        if (found == vars.end()) found = vars.insert(vars.end(), {parameter, {}});
+        if (std::ranges::count(found->arguments, name) == 0) found->arguments.push_back(name);
+      };
+      for (const OpDesc& one : block(inner).ops) {
+        for_each_argument(one.inputs, [&](const std::string& name) { add(op.inputs, reads, name); });
+        for_each_argument(one.outputs, [&](const std::string& name) {
+          if (is_loop) add(op.inputs, reads, name);
+          if (flow != ControlFlow::RECURRENCE) add(op.outputs, "Out", name);
+        });
+      }
+    }
+  }
+
+  /// Describes all gradients.
+  void describe() {
+    const TensorDesc* const tensor = described_tensor(*block(0).find_var(loss_));
+    std::int64_t count = 1;
+    if (tensor) {
+      for (const std::int64_t dim : tensor->dims) count = dim == 1 ? count : dim;
+    }
+    if (count != 1) {
+      throw InvalidProgram(
+          readable(text({"loss '", loss_, "': a dimension of ", count, ", expected one number, as `mean` gives it"})));
+    }
+    OpDesc begin{.outputs = {{"Out", {gradient_name(loss_)}}}, .type = "fill_constant"};
+    begin.attrs = {make_attr("shape", tensor ? tensor->dims : std::vector<std::int64_t>{1}), make_attr("value", 1.0f),
+                   make_attr("str_value", std::string("1.0")),
+                   make_attr("dtype", static_cast<std::int32_t>(tensor ? tensor->data_type : DataType::FP32))};
+    GradientSums sums(0);
+    sums.add(std::move(begin));
+    describe_block(0, 0, sums);
+    if (!has_gradients_) {
+      throw InvalidProgram(readable(
+          text({"loss '", loss_, "': it depends on no parameter by operators that have gradients, expected ",
+                parameters_.empty() ? "variables with is_parameter, or parameters in the options" : "it to"})));
+    }
+    std::vector<OpDesc> ops = std::move(sums).take();
+    for (const std::string& name : parameters_) {
+      std::string gradient = gradient_name(name);
+      if (changes_gradient(ops, gradient)) pairs_.push_back({name, std::move(gradient)});
+    }
+    for (OpDesc& op : ops) set_attr(op, make_attr("op_role_var", roles(op)));
+    const auto computes_loss = [&](const OpDesc& op) { return has_argument(op.outputs, loss_); };
+    const auto last = std::find_if(block(0).ops.rbegin(), block(0).ops.rend(), computes_loss);
+    if (last != block(0).ops.rend()) set_attr(*last, make_attr("op_role", OpRole::FORWARD | OpRole::LOSS));
+    append(0, 0, std::move(ops));
+    set_attr(*std::ranges::find_if(block(0).ops,
+                                   [&](const OpDesc& op) { return has_argument(op.outputs, gradient_name(loss_)); }),
+             make_attr("op_role", OpRole::BACKWARD | OpRole::LOSS));
+  }
+  std::vector<std::string> roles(const OpDesc& op) const {
     std::vector<std::string> names;
     for_each_argument(op.outputs, [&](const std::string& name) {
-      for (const ParameterGradient& pair : pairs) {
+      for (const ParameterGradient& pair : pairs_) {
         if (pair.gradient == name) names.insert(names.end(), {pair.parameter, pair.gradient});
       }
     });
     return names;
   }
 
-  /// Operators between parameters and the loss, and the variables that need gradients.
-  void find_path() {
-    std::vector<std::optional<Operator<>>> types;
-    Names varying(parameters_.begin(), parameters_.end());
-    std::map<std::string, std::size_t, std::less<>> writers;
-    std::vector<bool> depends(block_.ops.size());
-    for (std::size_t i = 0; i < block_.ops.size(); ++i) {
-      const OpDesc& op = block_.ops[i];
-      types.push_back(find_(op.type));
-      depends[i] = types[i] && types[i]->gradient &&
-                   any_argument(op.inputs, [&](const std::string& name) { return varying.contains(name); });
+  /// Describes the gradients of a block's operators, the last first, for block `target`.
+  void describe_block(std::int32_t idx, std::int32_t target, GradientSums& sums) {
+    for (std::size_t i = block(idx).ops.size(); i-- > 0;) {
+      const OpDesc op = block(idx).ops[i];
+      const bool is_on_path = path_.is_on_path(idx, i);
+      if (is_on_path) {
+        switch (control_flow_of(op)) {
+          case ControlFlow::LOOP:
+            describe_loop(idx, op, target, sums);
+            break;
+          case ControlFlow::BRANCH:
+            describe_branch(idx, op, target, sums);
+            break;
+          case ControlFlow::RECURRENCE:
+            describe_recurrence(idx, op, target, sums);
+            break;
+          case ControlFlow::NONE:
+            describe_operator(idx, i, op, sums);
+            break;
+        }
+      }
+      if (control_flow_of(op) == ControlFlow::LOOP || control_flow_of(op) == ControlFlow::BRANCH) continue;
+      // The values that its outputs had before.
       for_each_argument(op.outputs, [&](const std::string& name) {
-        if (name == loss_) loss_op_ = i;
-        if (!depends[i] || constants_.contains(name)) return;
-        varying.insert(name);
+        if (has_argument(op.inputs, name) || !path_.is_wanted(idx, name)) return;
+        if (op.type == "write_to_array") {
+          if (!path_.is_written_in_order(idx, name)) clear_element(op, sums);
+        } else {
+          sums.forget(gradient_name(name));
+        }
       });
     }
-    Names wanted{loss_};
-    for (std::size_t i = block_.ops.size(); i-- > 0;) {
-      const OpDesc& op = block_.ops[i];
-      const bool is_on_path =
-          depends[i] && any_argument(op.outputs, [&](const std::string& name) { return wanted.contains(name); });
-      if (!is_on_path) continue;
-      check_written_once(op, i, wanted, writers);
-      path_.emplace_back(i, std::move(*types[i]));
-      for_each_argument(op.inputs, [&](const std::string& name) {
-        if (varying.contains(name)) wanted.insert(name);
-      });
-    }
-    for (const OpDesc& op : block_.ops) {
-      for_each_argument(op.inputs, [&](const std::string& name) {
-        if (!varying.contains(name)) constants_.insert(name);
-      });
-    }
-    if (path_.empty()) {
-      throw InvalidProgram(detail::readable(
-          detail::text({"loss '", loss_, "': it depends on no parameter by operators that have gradients, expected ",
-                        parameters_.empty() ? "variables with is_parameter, or parameters in the options" : "it to"})));
-    }
-  }
-  /// A gradient has one name for all values that its variable has had: so there may be only one.
-  void check_written_once(const OpDesc& op, std::size_t i, const Names& wanted,
-                          std::map<std::string, std::size_t, std::less<>>& writers) const {
-    for_each_argument(op.outputs, [&](const std::string& name) {
-      const VarDesc* const var = block_.find_var(name);
-      if (!wanted.contains(name) || (var && var->type.type == VarType::LOD_TENSOR_ARRAY)) return;
-      const auto [found, is_first] = writers.emplace(name, i);
-      const bool is_read = any_argument(op.inputs, [&](const std::string& other) { return other == name; });
-      if (is_first && !is_read) return;
-      throw InvalidProgram(detail::readable(
-          detail::text({"block 0, operator ", i, " '", op.type, "': writes variable '", name,
-                        is_read ? "', which it reads" : detail::text({"', as does operator ", found->second}),
-                        ", expected variables that are written once where gradients are wanted"})));
-    });
   }
 
-  /// Describes the gradients of the operators on the path, the last first.
-  void describe() {
-    const VarDesc& loss = *block_.find_var(loss_);
-    const TensorDesc* const tensor = described_tensor(loss);
-    std::int64_t count = 1;
-    if (tensor) {
-      for (const std::int64_t dim : tensor->dims) count = dim == 1 ? count : dim;
+  void describe_operator(std::int32_t idx, std::size_t i, const OpDesc& op, GradientSums& sums) {
+    if (is_counter(op)) {
+      const OpDesc::Attr* const step = op.find_attr("step");
+      sums.add({.inputs = op.inputs,
+                .outputs = op.outputs,
+                .type = op.type,
+                .attrs = {make_attr("step", step ? -step->f.value_or(1.0f) : -1.0f)}});
+      return;
     }
-    if (count != 1) {
-      throw InvalidProgram(detail::readable(
-          detail::text({"loss '", loss_, "': a dimension of ", count, ", expected one number, as `mean` gives it"})));
-    }
-    OpDesc begin{.outputs = {{"Out", {gradient_name(loss_)}}}, .type = "fill_constant"};
-    begin.attrs = {make_attr("shape", tensor ? tensor->dims : std::vector<std::int64_t>{1}), make_attr("value", 1.0f),
-                   make_attr("str_value", std::string("1.0")),
-                   make_attr("dtype", static_cast<std::int32_t>(tensor ? tensor->data_type : DataType::FP32))};
-    gradients_.add(std::move(begin));
-    for (const auto& [place, type] : path_) {
-      const OpDesc& op = block_.ops[place];
-      for (OpDesc& one : type.gradient(GradientArguments(op, constants_))) {
-        if (!any_argument(one.outputs, [](const std::string&) { return true; })) continue;
-        for_each_argument(op.outputs, [&](const std::string& name) { add_zeros(name, one); });
-        gradients_.add(std::move(one));
+    // The loss does not depend on this value of its outputs.
+    if (!any_argument(op.outputs, [&](const std::string& name) { return sums.has(gradient_name(name)); })) return;
+    has_gradients_ = true;
+    Names constants;
+    for_each_argument(op.inputs, [&](const std::string& name) {
+      if (!path_.varies(idx, name)) constants.insert(name);
+    });
+    std::vector<OpDesc> made = path_.gradient(op.type)(GradientArguments(op, constants));
+    for (OpDesc& one : made) {
+      if (!any_argument(one.outputs, [](const std::string&) { return true; })) continue;
+      for_each_argument(one.inputs, [&](const std::string& name) {
+        const bool is_read = has_argument(op.inputs, name), is_written = has_argument(op.outputs, name);
+        // What an operator keeps from batch to batch, as batch_norm does, is not for its gradient.
+        if (is_read && is_written && !path_.varies(idx, name)) return;
+        if (needs_shapes_only(one.type) || (!is_read && !is_written)) return;
+        if (path_.keeps_value(idx, i, name, is_read)) return;
+        throw InvalidProgram(readable(text({place_of(op, idx, i), ": its gradient needs a value of variable '", name,
+                                            "' that an operator has overwritten, expected one written once where "
+                                            "gradients are wanted"})));
+      });
+      for_each_argument(op.outputs, [&](const std::string& name) {
+        if (has_argument(one.inputs, gradient_name(name))) need(idx, name, sums);
+      });
+      if (op.type == "read_from_array" && path_.is_read_in_order(idx, op.input("X").front())) {
+        sums.add_change(std::move(one));
+      } else {
+        sums.add(std::move(one));
       }
     }
   }
-  /// The gradient of an output that the loss doesn't depend on, where an operator reads it.
-  void add_zeros(const std::string& variable, const OpDesc& reader) {
-    const std::string name = gradient_name(variable);
-    const auto is_it = [&](const std::string& one) { return one == name; };
-    if (gradients_.has(name) || !any_argument(reader.inputs, is_it)) return;
-    gradients_.add({.inputs = {{"X", {variable}}},
-                    .outputs = {{"Out", {name}}},
-                    .type = "fill_any_like",
-                    .attrs = {make_attr("value", 0.0f), make_attr("dtype", -1)}});
+  /// The gradient of an output that the loss does not depend on, where an operator reads it. That of an array may have
+  /// no elements.
+  void need(std::int32_t idx, const std::string& variable, GradientSums& sums) {
+    if (!sums.has(gradient_name(variable)) && !path_.is_array(idx, variable)) sums.add(zeros_like(variable));
   }
 
-  BlockDesc& block_;
+  /// After what was written to an array has its gradient: nothing depends on what the element was before.
+  static void clear_element(const OpDesc& op, GradientSums& sums) {
+    const std::string array = gradient_name(op.output("Out").front()), &x = op.input("X").front();
+    if (!sums.has(array)) return;
+    OpDesc none = zeros_like(x);
+    none.outputs[0].arguments[0] += "@NONE";
+    const std::vector<std::string> value = none.outputs[0].arguments;
+    sums.add_change(std::move(none));
+    const auto i = op.input("I");
+    sums.add_change({.inputs = {{"X", value}, {"I", {i.begin(), i.end()}}},
+                     .outputs = {{"Out", {array}}},
+                     .type = "write_to_array"});
+  }
+
+  /// A block for the gradient of another one, inside block `target`.
+  std::int32_t add_block(std::int32_t target, std::int32_t forward) {
+    BlockDesc made{.idx = static_cast<std::int32_t>(program_.blocks.size()), .parent_idx = target};
+    made.forward_block_idx = forward;
+    program_.blocks.push_back(std::move(made));
+    return program_.blocks.back().idx;
+  }
+  /// The gradient of an operator with a block: its arguments, and what it has left.
+  static OpDesc gradient_of(const OpDesc& op, std::int32_t gradient_block) {
+    OpDesc made{.inputs = op.inputs, .type = op.type + "_grad", .attrs = op.attrs};
+    made.inputs.insert(made.inputs.end(), op.outputs.begin(), op.outputs.end());
+    set_attr(made, {.name = "sub_block", .type = AttrType::BLOCK, .block_idx = gradient_block});
+    return made;
+  }
+  static void expect_scopes(const OpDesc& op, std::string_view parameter, std::string_view without, bool value) {
+    if (op.output(parameter).empty()) {
+      throw InvalidProgram(text({"operator '", op.type, "': no output '", std::string(parameter),
+                                 "', expected one, in which its gradient finds the steps"}));
+    }
+    const OpDesc::Attr* const attr = op.find_attr(without);
+    if (attr && attr->b.value_or(!value) == value) {
+      throw InvalidProgram(text({"operator '", op.type, "': attribute '", std::string(without), "' is ",
+                                 value ? "true" : "false", ", expected otherwise where gradients are wanted"}));
+    }
+  }
+
+  /// while: the gradients of what the loop changes go on from step to step; those of other variables are added up.
+  void describe_loop(std::int32_t idx, const OpDesc& op, std::int32_t target, GradientSums& sums) {
+    expect_scopes(op, "StepScopes", "is_test", true);
+    const std::int32_t forward = sub_block_of(op), made = add_block(target, forward);
+    GradientSums inner(forward);
+    std::vector<std::string> changed;
+    // Gradients of arrays go on, too: each step gives those of other elements.
+    const auto begin = [&](const std::string& name) {
+      if (!path_.is_wanted(idx, name) || std::ranges::count(changed, name) > 0) return;
+      need(idx, name, sums);
+      inner.keep(gradient_name(name));
+      changed.push_back(name);
+    };
+    for (const std::string& name : op.output("Out")) begin(name);
+    for (const std::string& name : op.input("X")) {
+      if (path_.is_array(idx, name)) begin(name);
+    }
+    describe_block(forward, made, inner);
+    for (const std::string& name : changed) {
+      if (!inner.has(gradient_name(name)) && !path_.is_array(idx, name)) inner.add(zeros_like(name));
+    }
+    std::vector<OpDesc> ops = std::move(inner).take();
+    std::vector<std::string> within;
+    for (const std::string& name : changed) {
+      const bool is_read =
+          std::ranges::any_of(ops, [&](const OpDesc& one) { return has_argument(one.inputs, gradient_name(name)); });
+      if (is_read || changes_gradient(ops, gradient_name(name))) within.push_back(gradient_name(name));
+    }
+    OpDesc gradient = gradient_of(op, made);
+    gradient.inputs.push_back({"Out@GRAD", within});
+    gradient.outputs = {{"X@GRAD", gradients_where(op.input("X"), [&](const std::string& name) {
+                           return path_.is_wanted(idx, name) && changes_gradient(ops, gradient_name(name));
+                         })}};
+    set_attr(gradient, make_attr("original_output_grad", std::move(within)));
+    append(made, forward, std::move(ops));
+    sums.add(std::move(gradient));
+  }
+
+  /// conditional_block: its gradient changes, in their place, the gradients of what the branch writes, so that without
+  /// it they stay as they are.
+  void describe_branch(std::int32_t idx, const OpDesc& op, std::int32_t target, GradientSums& sums) {
+    expect_scopes(op, "Scope", {}, true);
+    const std::int32_t forward = sub_block_of(op), made = add_block(target, forward);
+    GradientSums inner(forward);
+    const auto is_written = [&](const std::string& name) {
+      return path_.is_wanted(idx, name) && std::ranges::count(op.output("Out"), name) > 0;
+    };
+    Names outside;
+    for (const std::string& name : op.output("Out")) {
+      if (!is_written(name)) continue;
+      need(idx, name, sums);
+      inner.keep(gradient_name(name));
+      outside.insert(gradient_name(name));
+    }
+    describe_block(forward, made, inner);
+    for (const std::string& name : op.output("Out")) {
+      if (!is_written(name) || path_.is_array(idx, name) || inner.has(gradient_name(name))) continue;
+      if (path_.has_earlier_value(forward, name)) inner.add(zeros_like(name));
+    }
+    std::vector<OpDesc> ops = std::move(inner).take();
+    OpDesc gradient = gradient_of(op, made);
+    gradient.inputs.push_back({"Out@GRAD", gradients_where(op.output("Out"), is_written)});
+    gradient.outputs = {{"Input@GRAD", gradients_where(op.input("Input"), [&](const std::string& name) {
+                           return path_.is_wanted(idx, name) && !is_written(name) &&
+                                  changes_gradient(ops, gradient_name(name));
+                         })}};
+    append(made, forward, std::move(ops), outside);
+    sums.add(std::move(gradient));
+    for (const std::string& name : outside) sums.keep(name);
+  }
+
+  /// recurrent: the gradients of states go on from step to step, those of inputs are rows, those of parameters are
+  /// added up.
+  void describe_recurrence(std::int32_t idx, const OpDesc& op, std::int32_t target, GradientSums& sums) {
+    expect_scopes(op, "step_scopes", "is_train", false);
+    const std::int32_t forward = sub_block_of(op), made = add_block(target, forward);
+    const PassedVariables passed(op);
+    GradientSums inner(forward);
+    for (const auto& [outer, name] : passed.outputs) {
+      if (!path_.is_wanted(idx, outer)) continue;
+      need(idx, outer, sums);
+      inner.keep(gradient_name(name));
+    }
+    for (const auto& [first, after] : passed.states) {
+      if (path_.is_wanted(forward, after)) inner.keep(gradient_name(after));
+    }
+    describe_block(forward, made, inner);
+    // PaddlePaddle takes gradients of all inputs and states.
+    for (const auto& [outer, name] : passed.inputs) {
+      if (!inner.has(gradient_name(name))) inner.add(zeros_like(name));
+    }
+    for (const auto& [first, after] : passed.states) {
+      if (!inner.has(gradient_name(first.inner))) inner.add(zeros_like(first.inner));
+    }
+    std::vector<OpDesc> ops = std::move(inner).take();
+    for (const auto& [first, after] : passed.states) {
+      if (path_.is_wanted(forward, after) && std::ranges::count(op.output("outputs"), after) == 0) {
+        begin_state(ops, after, forward);
+      }
+    }
+    OpDesc gradient = gradient_of(op, made);
+    gradient.inputs.push_back({"step_scopes@GRAD", {op.output("step_scopes").front()}});
+    gradient.inputs.push_back({"outputs@GRAD", gradients_where(op.output("outputs"), [&](const std::string& name) {
+                                 return path_.is_wanted(idx, name);
+                               })});
+    const auto any = [](const std::string&) { return true; };
+    std::vector<std::string> of_states = gradients_where(
+        op.input("initial_states"), [&](const std::string& name) { return path_.is_wanted(idx, name); });
+    gradient.outputs = {{"inputs@GRAD", gradients_where(op.input("inputs"), any)},
+                        {"initial_states@GRAD", gradients_where(op.input("initial_states"), any)},
+                        {"parameters@GRAD", gradients_where(op.input("parameters"), [&](const std::string& name) {
+                           return changes_gradient(ops, gradient_name(name));
+                         })}};
+    append(made, forward, std::move(ops));
+    sums.add(std::move(gradient));
+  }
+  /// The gradient of a state comes from the step after under a name that nothing in the block writes, and that has no
+  /// value in the last step: there it is zeros.
+  static void begin_state(std::vector<OpDesc>& ops, const std::string& state, std::int32_t forward) {
+    const std::string passed = gradient_name(state), start = text({passed, "@RENAME@block", forward, "@start"});
+    const std::string inner = text({passed, "@RENAME@block", forward, "@state"});
+    for (OpDesc& op : ops) {
+      for (auto* vars : {&op.inputs, &op.outputs}) {
+        for_each_argument(*vars, [&](std::string& name) {
+          if (name == passed) name = inner;
+        });
+      }
+    }
+    OpDesc none = zeros_like(state);
+    none.outputs[0].arguments[0] = start;
+    ops.insert(ops.begin(),
+               {none, OpDesc{.inputs = {{"X", {start, passed}}}, .outputs = {{"Out", {inner}}}, .type = "sum"}});
+  }
+
+  /// Appends operators to a block, and describes the gradients in their arguments, apart from those that are `outside`.
+  void append(std::int32_t target, std::int32_t forward, std::vector<OpDesc> ops, const Names& outside = {}) {
+    for (OpDesc& op : ops) set_attr(op, make_attr("op_role", OpRole::BACKWARD));
+    for (std::size_t i = 0; i < ops.size(); ++i) {
+      if (ops[i].type != "select_output") continue;
+      // It writes one of them; the others are zeros, and none is there for what a branch has not computed.
+      const std::vector<OpDesc::Var> outputs = ops[i].outputs;
+      for_each_argument(outputs, [&](const std::string& name) {
+        const std::string variable(variable_of(name));
+        if (path_.is_of_branch(forward, variable)) return;
+        OpDesc none = zeros_like(variable);
+        none.outputs[0].arguments[0] = name;
+        ops.insert(ops.begin() + static_cast<std::ptrdiff_t>(i++), std::move(none));
+      });
+    }
+    variables_.append(program_, target, forward, std::move(ops), outside);
+  }
+
+  ProgramDesc program_;
   std::string loss_;
-  Find find_;
-  Names constants_;
   std::vector<std::string> parameters_;
-  std::optional<std::size_t> loss_op_;
-  std::vector<std::pair<std::size_t, Operator<>>> path_;  // operators, the last first
-  GradientSums gradients_;
+  GradientPath path_;
+  bool has_gradients_ = false;
+  std::vector<ParameterGradient> pairs_;
+  GradientVariables variables_;
 };
 
 }  // namespace lod::inline LOD_INTERFACE::detail::inline LOD_TARGET
@@ -358,15 +470,22 @@ namespace lod::inline LOD_INTERFACE::inline LOD_TARGET {
 /// element, is 1. Operators without a gradient, as for comparisons, make constants. Attributes `op_role` and
 /// `op_role_var` are as in PaddlePaddle, which runs these programs.
 ///
+/// Gradients pass through `while`, `conditional_block` and `recurrent`, in blocks that are added, nested as the others
+/// are. They must keep their steps (an output `StepScopes`, `Scope`, `step_scopes`; not `is_test`, `is_train`). A loop
+/// without steps passes the gradients of what it would have changed on. Of an array each element has its gradient; one
+/// that nothing depends on is zeros, or is missing. Numbers that `increment` counts in place are counted back, as
+/// PaddlePaddle does: after a run they are what they were before.
+///
 /// Throws InvalidProgram, and leaves the program as it was: if there is no such variable, or if it has a gradient
-/// already; if it depends on no parameter; if a variable on the way is written twice, or in place; and what an
-/// operator's `gradient` throws. Inner blocks are not entered: `while` and its kin make constants unless there is a
-/// gradient for them. O(operators * variables). Semantics: PaddlePaddle's append_backward.
+/// already; if it depends on no parameter; if an operator's gradient needs a value that another one has overwritten (a
+/// loop keeps what its steps began with; copy others by `assign`); and what an operator's `gradient` throws.
+/// O(operators * variables * depth of blocks). Semantics: PaddlePaddle's append_backward; where that takes a gradient
+/// more than once, for what a loop only writes, for elements that are read twice and branches in loops, this doesn't.
 template <std::same_as<CpuExecutor> E = CpuExecutor>
 std::vector<ParameterGradient> append_backward(ProgramDesc& program, std::string_view loss,
                                                const BackwardOptions& options = {}) {
   return detail::Backward(program, loss, options, [](std::string_view type) { return operators<E>().find(type); })
-      .append();
+      .take(program);
 }
 
 }  // namespace lod::inline LOD_INTERFACE::inline LOD_TARGET

@@ -51,6 +51,8 @@ class BlockToRun {
   /// For the operators in it.
   /// Block `idx` of the program, prepared in a new scope inside `around`. Throws as PreparedProgram does.
   LOD_TAGGED virtual std::unique_ptr<BlockToRun> prepare(std::int32_t idx, Scope& around) = 0;
+  /// The same in a scope that is there: the gradient of a block goes on in what a step of that has left.
+  LOD_TAGGED virtual std::unique_ptr<BlockToRun> prepare_in(std::int32_t idx, Scope& scope) = 0;
   /// Counts a step of a loop. Throws LimitExceeded if there were as many as the run may have.
   LOD_TAGGED virtual void count_step() = 0;
   /// How long one of them may wait for others: RunLimits::wait.

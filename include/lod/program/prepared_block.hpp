@@ -156,7 +156,10 @@ class PreparedBlock final : public BlockToRun {
   Scope& scope() noexcept override { return scope_; }
   const ProgramDesc& program() const noexcept override { return *running_.program; }
   std::unique_ptr<BlockToRun> prepare(std::int32_t idx, Scope& around) override {
-    return std::make_unique<PreparedBlock>(running_, running_.program->block(idx), around.new_scope());
+    return prepare_in(idx, around.new_scope());
+  }
+  std::unique_ptr<BlockToRun> prepare_in(std::int32_t idx, Scope& scope) override {
+    return std::make_unique<PreparedBlock>(running_, running_.program->block(idx), scope);
   }
   void count_step() override {
     if (running_.steps == running_.limits.steps) {

@@ -9,11 +9,8 @@ from .framework import (
     Dims,
     InferShape,
     Initializer,
-    Operator,
     Program,
-    VarDesc,
     Variable,
-    VarType,
     append_backward,
     constant,
     default_program,
@@ -23,8 +20,8 @@ from .framework import (
     random_uniform,
 )
 
-__all__ = [name for name in dir(_core) if not name.startswith("_") and name not in ("operator_types",)] + [
-    "STRING", "Block", "Dims", "InferShape", "Initializer", "Operator", "Program", "VarDesc", "VarType", "Variable",
+__all__ = [name for name in dir(_core) if not name.startswith("_") and name not in ("Program", "operator_types")] + [
+    "STRING", "Block", "Dims", "InferShape", "Initializer", "Program", "Variable",
     "append_backward", "constant", "default_program", "eval", "framework", "get_default_block", "layer", "operator",
     "optimizer", "random_normal", "random_uniform",
 ]  # fmt: skip

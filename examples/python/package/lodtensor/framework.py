@@ -21,7 +21,7 @@ from ._core import DataType, LoDTensor, Operator, VarDesc, VarType
 STRING = VarType.STRING
 
 
-class Dims(list):
+class Dims(list[int]):
     """The dimensions of a variable, read in either way of the documents: `x.dims[-1]` and `x.dims()`."""
 
     def __call__(self) -> list[int]:

@@ -47,12 +47,6 @@ std::vector<Scope*>* step_scopes(const OperatorCall<E>& call, const Slot& scopes
   return scopes ? &call.variable(scopes).template get<std::vector<Scope*>>() : nullptr;
 }
 
-/// A tensor's value, copied into the memory that another one has.
-inline void copy_value(const AnyLoDTensor& from, AnyLoDTensor& to, std::pmr::memory_resource* resource) {
-  to = to.resized(from.data_type(), from.lod(), from.row_shape(), from.rows(), resource);
-  std::copy_n(from.bytes().data(), from.bytes().size(), to.mutable_bytes().data());
-}
-
 /// The inputs X of a `while` whose values before each step its gradient needs: those that the block writes anew. What
 /// an operator changes in place, as `increment` does, its gradient changes back.
 inline std::vector<std::size_t> inputs_to_keep(const OpDesc& op, const ProgramDesc& program, std::int32_t block) {

@@ -42,22 +42,32 @@ class GradientBlocks {
     for (const std::string& name : variables) names_.push_back(gradient_name(name));
   }
 
-  /// Empties the arrays of step i, whose forward block ran in `scope`, and returns it. Types of new variables are those
-  /// of the variables around it with the same names.
-  BlockToRun& begin(std::size_t i, Scope& scope) {
-    around_->count_step();
-    if (steps_->size() <= i) steps_->resize(i + 1);
-    Step& step = (*steps_)[i];
-    if (step.scope != &scope) {
-      for (const std::string& name : names_) {
-        if (scope.find_local(name)) continue;
-        const Variable* const outer = scope.find(name);
-        scope.var(name) = Variable(outer ? outer->type() : VarType::LOD_TENSOR);
+  /// Prepares the block for each of the scopes, in which the forward block ran, and empties its arrays. Types of new
+  /// variables are those of the variables around them with the same names.
+  void begin(const std::vector<Scope*>& scopes) {
+    if (steps_->size() < scopes.size()) steps_->resize(scopes.size());
+    for (std::size_t i = 0; i < scopes.size(); ++i) {
+      Step& step = (*steps_)[i];
+      if (step.scope != scopes[i]) {
+        for (const std::string& name : names_) {
+          if (scopes[i]->find_local(name) || around_->program().block(block_).find_var(name)) continue;
+          const Variable* const outer = scopes[i]->find(name);
+          scopes[i]->var(name) = Variable(outer ? outer->type() : VarType::LOD_TENSOR);
+        }
+        step = {scopes[i], around_->prepare_in(block_, *scopes[i])};
       }
-      step = {&scope, around_->prepare(block_, scope)};
+      step.block->begin();
     }
-    step.block->begin();
-    return *step.block;
+  }
+  /// That of scope i.
+  BlockToRun& operator[](std::size_t i) const {
+    LOD_ASSERT(i < steps_->size());
+    return *(*steps_)[i].block;
+  }
+  /// Runs it.
+  void run(std::size_t i) const {
+    around_->count_step();
+    (*this)[i].run();
   }
 
  private:
@@ -79,38 +89,42 @@ inline void copy_gradient(const Variable& from, Variable& to, std::pmr::memory_r
     to = from;
   }
 }
-/// Makes a gradient zeros like the variable whose gradient it is; an array, or row-sparse values, empty.
+/// Makes a gradient zeros like the variable whose gradient it is; an array empty, row-sparse values without rows.
 inline void set_zeros(Variable& gradient, const Variable& like, std::pmr::memory_resource* resource) {
-  if (!gradient.holds<AnyLoDTensor>() || !like.holds<AnyLoDTensor>()) {
+  if (gradient.holds<AnyLoDTensor>() && like.holds<AnyLoDTensor>()) {
+    const auto& x = like.get<AnyLoDTensor>();
+    auto& zeros = gradient.get<AnyLoDTensor>();
+    zeros = zeros.resized(x.data_type(), x.lod(), x.row_shape(), x.rows(), resource);
+    std::fill_n(zeros.mutable_bytes().data(), x.bytes().size(), std::byte{0});
+  } else if (gradient.holds<AnySelectedRows>() && like.holds<AnyLoDTensor>()) {
+    const auto& x = like.get<AnyLoDTensor>();
+    gradient.get<AnySelectedRows>() =
+        AnySelectedRows({}, x.rows(), AnyLoDTensor(x.data_type(), LoD(), x.row_shape(), uninitialized, 0, resource));
+  } else {
     gradient = Variable(gradient.type());
-    return;
   }
-  const auto& x = like.get<AnyLoDTensor>();
-  auto& zeros = gradient.get<AnyLoDTensor>();
-  zeros = zeros.resized(x.data_type(), x.lod(), x.row_shape(), x.rows(), resource);
-  std::fill_n(zeros.mutable_bytes().data(), x.bytes().size(), std::byte{0});
 }
 
-/// Adds gradients up, by the operator `sum`: those of tensors, of row-sparse values, and of arrays element by element,
-/// in which one may be missing. It keeps the memory that this takes. Copies are the same.
+/// Adds gradients up, by the operator `sum`. It keeps the memory that this takes. Copies are the same.
 template <class E>
 class GradientAdder {
  public:
   explicit GradientAdder(const E& executor) : state_(std::make_shared<State>(executor)) {}
 
   void operator()(Variable& total, const Variable& part) {
-    if (!total.holds<std::vector<AnyLoDTensor>>()) {
-      add(total, part);
-      return;
+    state_->total = std::move(total);
+    state_->part = part;
+    try {
+      state_->sum(state_->call);
+    } catch (...) {
+      total = std::move(state_->total);
+      throw;
     }
-    auto& totals = total.get<std::vector<AnyLoDTensor>>();
-    const auto& parts = part.get<std::vector<AnyLoDTensor>>();
-    if (totals.size() < parts.size()) totals.resize(parts.size());
-    for (std::size_t i = 0; i < parts.size(); ++i) {
-      if (parts[i].bytes().empty()) continue;
-      Variable one(totals[i]);
-      if (!totals[i].bytes().empty()) add(one, Variable(parts[i]));
-      totals[i] = totals[i].bytes().empty() ? parts[i] : one.get<AnyLoDTensor>();
+    total = std::move(state_->total);
+    if (state_->part.template holds<std::vector<AnyLoDTensor>>()) {
+      state_->part.template get<std::vector<AnyLoDTensor>>().clear();  // its memory is kept
+    } else {
+      state_->part = Variable();
     }
   }
 
@@ -125,18 +139,6 @@ class GradientAdder {
     RunOperator<E> sum;
     OperatorCall<E> call;
   };
-  void add(Variable& total, const Variable& part) {
-    state_->total = std::move(total);
-    state_->part = part;
-    try {
-      state_->sum(state_->call);
-    } catch (...) {
-      total = std::move(state_->total);
-      throw;
-    }
-    total = std::move(state_->total);
-    state_->part = Variable();
-  }
 
   std::shared_ptr<State> state_;
 };
@@ -174,14 +176,15 @@ RunOperator<E> while_gradient(const OperatorArguments& op) {
     const auto& steps = call.variable(scopes).template get<std::vector<Scope*>>();
     std::pmr::memory_resource* const resource = call.executor().resource();
     while (adders.size() < wanted.size()) adders.emplace_back(call.executor());
+    blocks.begin(steps);
     for (std::size_t step = steps.size(); step-- > 0;) {
-      BlockToRun& block = blocks.begin(step, *steps[step]);
+      BlockToRun& block = blocks[step];
       block.begin_step(static_cast<std::int64_t>(step));
       for (std::size_t i = 0; i < inner_dy.size(); ++i) {
         if (inner_dy[i].empty() || inner_dy[i] == empty_variable_name) continue;
         copy_gradient(call.variable(dy, i), block.scope().at(inner_dy[i]), resource);
       }
-      block.run();
+      blocks.run(step);
       for (std::size_t i = 0; i < wanted.size(); ++i) {
         const Wanted& one = wanted[i];
         const Variable& inner = block.scope().at(one.inner);
@@ -201,7 +204,8 @@ RunOperator<E> while_gradient(const OperatorArguments& op) {
 
 /// conditional_block_grad: Cond..., Input..., Out..., Out@GRAD..., Scope -> Cond@GRAD..., Input@GRAD...; sub_block:
 /// runs the block that computes the gradient of the branch's, if that has run; otherwise, and for inputs that it
-/// doesn't depend on, gradients are zeros. That of the condition is not written.
+/// doesn't depend on, gradients are zeros. That of the condition is not written. What the branch itself writes has its
+/// gradient around the block, which changes it there.
 template <Executor E>
 RunOperator<E> conditional_block_gradient(const OperatorArguments& op) {
   const Slot x = op.inputs("Input"), dx = op.outputs("Input@GRAD"), scopes = op.input("Scope");
@@ -209,26 +213,35 @@ RunOperator<E> conditional_block_gradient(const OperatorArguments& op) {
   if (!dx_names.empty() && dx_names.size() != x_names.size()) {
     op.refuse({"as many gradients as inputs are expected"});
   }
-  std::vector<std::size_t> wanted;
+  struct Wanted {
+    std::size_t place;
+    std::string inner;
+    bool is_computed;
+  };
+  const auto& ops = op.block().program().block(op.desc().attr<std::int32_t>("sub_block")).ops;
+  std::vector<Wanted> wanted;
+  std::vector<std::string> variables;
   for (std::size_t i = 0; i < dx_names.size(); ++i) {
-    if (!dx_names[i].empty() && dx_names[i] != empty_variable_name) wanted.push_back(i);
+    if (dx_names[i].empty() || dx_names[i] == empty_variable_name) continue;
+    std::string inner = gradient_name(x_names[i]);
+    const bool is_computed = std::any_of(ops.begin(), ops.end(), [&](const OpDesc& one) {
+      return std::any_of(one.outputs.begin(), one.outputs.end(), [&](const OpDesc::Var& var) {
+        return std::find(var.arguments.begin(), var.arguments.end(), inner) != var.arguments.end();
+      });
+    });
+    wanted.push_back({i, std::move(inner), is_computed});
+    variables.push_back(x_names[i]);
   }
-  std::vector<std::string> inner(x_names.begin(), x_names.end());
-  return [=, blocks = GradientBlocks(op, inner)](OperatorCall<E>& call) mutable {
+  return [=, blocks = GradientBlocks(op, variables)](OperatorCall<E>& call) mutable {
     const auto& steps = call.variable(scopes).template get<std::vector<Scope*>>();
-    std::pmr::memory_resource* const resource = call.executor().resource();
-    BlockToRun* const block = steps.empty() ? nullptr : &blocks.begin(0, *steps.front());
-    if (block) {
-      for (const std::string& name : inner) set_zeros(block->scope().at(gradient_name(name)), Variable(), resource);
-      block->run();
-    }
-    for (const std::size_t i : wanted) {
-      const Variable* const found = block ? &block->scope().at(gradient_name(inner[i])) : nullptr;
-      const bool is_there = found && (!found->holds<AnyLoDTensor>() || !found->get<AnyLoDTensor>().bytes().empty());
-      if (is_there) {
-        copy_gradient(*found, call.variable(dx, i), resource);
+    blocks.begin(steps);
+    if (!steps.empty()) blocks.run(0);
+    for (const Wanted& one : wanted) {
+      Variable& gradient = call.variable(dx, one.place);
+      if (one.is_computed && !steps.empty()) {
+        copy_gradient(blocks[0].scope().at(one.inner), gradient, call.executor().resource());
       } else {
-        set_zeros(call.variable(dx, i), call.variable(x, i), resource);
+        set_zeros(gradient, call.variable(x, one.place), call.executor().resource());
       }
     }
   };

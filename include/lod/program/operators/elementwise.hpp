@@ -137,7 +137,7 @@ class Broadcast {
     }
   };
 
- private:
+  /// f of two numbers at their places.
   template <class F, class T, class U>
   struct Combined {
     PairsOfPlaces places;
@@ -151,6 +151,7 @@ class Broadcast {
     }
   };
 
+ private:
   [[noreturn, gnu::cold, gnu::noinline]] static void throw_mismatch(const Shape& x, const Shape& y, std::int64_t axis) {
     throw ShapeMismatch(detail::text({"shapes ", to_string(x), " and ", to_string(y), " with axis ", axis,
                                       ", expected dimensions that are equal or 1"}));
@@ -184,7 +185,7 @@ struct Multiplies {
   }
 };
 template <class T>
-void check_divisor(T divisor) {
+LOD_HOST_DEVICE void check_divisor(T divisor) {
   if constexpr (std::integral<T>) {
     if (divisor == 0) throw OutOfRange("Y: a divisor is 0");
   }
@@ -244,6 +245,12 @@ struct FloorQuotient {
   }
 };
 
+/// Whether the library has an operation for what F does.
+template <class F>
+concept HasOperation = requires {
+  F::into;
+};
+
 /// elementwise_*: X, Y -> Out; axis = -1. The result has the levels of X.
 template <class F, Executor E>
 RunOperator<E> elementwise(const OperatorArguments& op) {
@@ -252,11 +259,11 @@ RunOperator<E> elementwise(const OperatorArguments& op) {
   return [=](OperatorCall<E>& call) {
     const auto &a = call.tensor(x), &b = call.tensor(y);
     const Shape left = a.shape(), right = b.shape();
-    call.with_number(x, [&](auto element) {
+    const auto combine = [&](auto element) {
       using T = typename decltype(element)::type;
       const auto left_view = call.template view<T>(x), right_view = call.template view<T>(y);
       const Broadcast both(left, right, axis);
-      if constexpr (requires { F::into; }) {
+      if constexpr (HasOperation<F>) {
         const Shape& row = a.row_shape();
         const bool is_same = left == right;
         if (is_same || (both.shape() == left && both.repeats_row_of_y())) {
@@ -269,7 +276,13 @@ RunOperator<E> elementwise(const OperatorArguments& op) {
       }
       auto z = call.output_bytes(out, a.data_type(), both.shape(), a);
       both.combine(call.executor(), F(), left_view.data(), right_view.data(), z.template elements<T>());
-    });
+    };
+    // Divisors of integers are looked at, by the CPU.
+    if constexpr (operation::on_cpu<E> || !std::same_as<F, Divides>) {
+      call.with_number(x, combine);
+    } else {
+      call.with_floating(x, combine);
+    }
   };
 }
 

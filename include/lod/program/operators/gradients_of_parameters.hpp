@@ -96,6 +96,63 @@ class ManyRows {
   int exceptions_;
 };
 
+/// The sums of the tensors of arrays that have the same index, in memory that is kept from run to run. Tensors without
+/// elements count for nothing, as for what gradients have not been written to.
+class ArraySums {
+ public:
+  template <class E>
+  void operator()(const OperatorCall<E>& call, const Slot& x, const Slot& out) {
+    std::size_t size = 0;
+    for (std::size_t i = 0; i < x.size; ++i) size = std::max(size, terms(call, x, i).size());
+    sums_.assign(size, AnyLoDTensor());
+    if (kept_.size() < size) kept_.resize(size);
+    for (std::size_t k = 0; k < size; ++k) {
+      bool is_kept = false;
+      for (std::size_t i = 0; i < x.size; ++i) {
+        if (terms(call, x, i).size() <= k) continue;
+        const AnyLoDTensor& term = terms(call, x, i)[k];
+        if (sums_[k].bytes().empty()) {
+          sums_[k] = term;
+        } else if (!term.bytes().empty()) {
+          expect_like(call, x, i, term, sums_[k]);
+          if (!is_kept) copy_value(sums_[k], kept_[k], call.executor().resource());
+          is_kept = true;
+          add(term, kept_[k]);
+          sums_[k] = kept_[k];
+        }
+      }
+    }
+    call.variable(out).template get<std::vector<AnyLoDTensor>>() = sums_;
+    sums_.clear();
+  }
+
+ private:
+  template <class E>
+  static const std::vector<AnyLoDTensor>& terms(const OperatorCall<E>& call, const Slot& x, std::size_t i) {
+    return call.variable(x, i).template get<std::vector<AnyLoDTensor>>();
+  }
+  template <class E>
+  static void expect_like(const OperatorCall<E>& call, const Slot& x, std::size_t i, const AnyLoDTensor& term,
+                          const AnyLoDTensor& like) {
+    if (term.data_type() == like.data_type() && term.shape() == like.shape()) return;
+    throw ShapeMismatch(detail::text({call.name(x, i), ": a tensor of ", to_string(term.data_type()), ", ",
+                                      to_string(term.shape()), ", expected ", to_string(like.data_type()), ", ",
+                                      to_string(like.shape()), ", as the others with its index"}));
+  }
+  static void add(const AnyLoDTensor& term, AnyLoDTensor& total) {
+    const auto add_as = [&](auto element) {
+      using T = typename decltype(element)::type;
+      T* const to = reinterpret_cast<T*>(total.mutable_bytes().data());
+      std::transform(to, to + total.rows() * total.row_size(), term.view<T>().data(), to, kernel::Add());
+    };
+    if (term.holds<float>()) return add_as(detail::ElementType<float>());
+    if (term.holds<double>()) return add_as(detail::ElementType<double>());
+    throw ShapeMismatch(detail::text({"arrays of ", to_string(term.data_type()), ", expected FP32 or FP64"}));
+  }
+
+  std::vector<AnyLoDTensor> kept_, sums_;
+};
+
 /// The sum of dense tensors alone, on another device than the CPU.
 template <Executor E>
 RunOperator<E> dense_sum(const Slot& x, const Slot& out) {
@@ -115,10 +172,12 @@ RunOperator<E> dense_sum(const Slot& x, const Slot& out) {
     });
   };
 }
-/// That of dense and row-sparse ones.
+/// That of dense and row-sparse ones, and of arrays.
 template <Executor E>
 RunOperator<E> sum_of_any(const Slot& x, const Slot& out) {
-  return [=, all = std::tuple<ManyRows<float>::Kept, ManyRows<double>::Kept>()](OperatorCall<E>& call) mutable {
+  return [=, all = std::tuple<ManyRows<float>::Kept, ManyRows<double>::Kept>(),
+          arrays = ArraySums()](OperatorCall<E>& call) mutable {
+    if (call.variable(x).template holds<std::vector<AnyLoDTensor>>()) return arrays(call, x, out);
     std::size_t dense = 0;
     while (dense < x.size && is_row_sparse(call, x, dense)) ++dense;
     if (dense == x.size) {
@@ -154,8 +213,10 @@ RunOperator<E> sum_of_any(const Slot& x, const Slot& out) {
     call.with_number(begin, add);
   };
 }
+
 /// sum: X... -> Out, of one shape, element by element. Row-sparse ones have a row-sparse sum, in which each row is
-/// there once; with dense ones they have a dense sum, with the levels of the first.
+/// there once; with dense ones they have a dense sum, with the levels of the first. Arrays are added up tensor by
+/// tensor.
 template <Executor E>
 RunOperator<E> sum(const OperatorArguments& op) {
   const Slot x = op.inputs("X"), out = op.output("Out");

@@ -23,6 +23,12 @@
 
 namespace lod::inline LOD_INTERFACE::inline LOD_TARGET::operators_of_programs {
 
+/// A tensor's value, copied into the memory that another one has.
+inline void copy_value(const AnyLoDTensor& from, AnyLoDTensor& to, std::pmr::memory_resource* resource) {
+  to = to.resized(from.data_type(), from.lod(), from.row_shape(), from.rows(), resource);
+  std::copy_n(from.bytes().data(), from.bytes().size(), to.mutable_bytes().data());
+}
+
 /// The dimensions [begin, end) of a shape.
 inline Shape part(const Shape& shape, std::size_t begin, std::size_t end) {
   return Shape(std::span<const std::int64_t>(shape.data() + begin, end - begin));

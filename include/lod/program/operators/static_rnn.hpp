@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 /// @file
-/// The operator `recurrent`: a block that runs once for each row of its inputs, with states from row to row.
+/// The operator `recurrent`, a block that runs once for each row of its inputs, with states from row to row; its
+/// gradient.
 #pragma once
 
 #include <lod/core/any_tensor.hpp>
@@ -10,10 +11,13 @@
 #include <lod/core/shape.hpp>
 #include <lod/core/target.hpp>
 #include <lod/program/block_to_run.hpp>
+#include <lod/program/gradient.hpp>
 #include <lod/program/operator.hpp>
 #include <lod/program/operators/control.hpp>
+#include <lod/program/operators/control_gradients.hpp>
 #include <lod/program/program.hpp>
 #include <lod/program/scope.hpp>
+#include <lod/program/variable.hpp>
 
 #include <algorithm>
 #include <cstddef>
@@ -39,6 +43,17 @@ inline void copy_row_out(const AnyLoDTensor& from, std::int64_t t, AnyLoDTensor&
   std::copy_n(from.bytes().data() + static_cast<std::size_t>(t) * bytes, bytes, to.mutable_bytes().data());
 }
 
+/// Copies a tensor to row `t` of an output. Throws ShapeMismatch unless it has the shape of the rows there.
+template <class E>
+void copy_row_in(const OperatorCall<E>& call, const AnyLoDTensor& row, std::int64_t t, const Slot& out, std::size_t i) {
+  AnyLoDTensor& all = call.variable(out, i).template get<AnyLoDTensor>();
+  if (row.data_type() != all.data_type() || row.shape() != all.row_shape()) {
+    throw ShapeMismatch(detail::text({call.name(out, i), ": row ", t, " is of shape ", to_string(row.shape()),
+                                      ", expected ", to_string(all.row_shape()), " as the first one"}));
+  }
+  const std::size_t bytes = row.bytes().size();
+  std::copy_n(row.bytes().data(), bytes, all.mutable_bytes().data() + static_cast<std::size_t>(t) * bytes);
+}
 /// recurrent: inputs..., initial_states..., parameters... -> outputs..., step_scopes?; sub_block, ex_states, states,
 /// has_states = true, reverse = false, is_train = true. For each row of the inputs, which have as many rows, the block
 /// runs once: there, the names of inputs and of outputs stand for a row of them, which the block must describe.
@@ -103,18 +118,130 @@ RunOperator<E> static_rnn(const OperatorArguments& op) {
         const AnyLoDTensor& row = tensor_in(step, output_names[k]);
         AnyLoDTensor& all = call.variable(outputs, k).template get<AnyLoDTensor>();
         if (i == 0) all = all.resized(row.data_type(), LoD(), row.shape(), rows, resource);
-        const std::size_t bytes = row.bytes().size();
-        if (row.data_type() != all.data_type() || row.shape() != all.row_shape()) {
-          throw ShapeMismatch(detail::text({call.name(outputs, k), ": step ", i, " gives ", to_string(row.shape()),
-                                            ", expected ", to_string(all.row_shape()), " as the first does"}));
-        }
-        std::copy_n(row.bytes().data(), bytes, all.mutable_bytes().data() + static_cast<std::size_t>(t) * bytes);
+        copy_row_in(call, row, t, outputs, k);
       }
     }
     for (std::size_t k = 0; rows == 0 && k < output_names.size(); ++k) {
       AnyLoDTensor& all = call.variable(outputs, k).template get<AnyLoDTensor>();
       all = all.resized(all.data_type(), LoD(), all.row_shape(), 0, resource);
     }
+  };
+}
+
+/// recurrent_grad: inputs..., initial_states..., parameters..., outputs..., outputs@GRAD..., step_scopes ->
+/// inputs@GRAD..., initial_states@GRAD..., parameters@GRAD...; attributes as of recurrent: runs the block that computes
+/// the gradient of its block for each step, the last first. There, outputs@GRAD stand for a row of them; the gradients
+/// of states come from the step after, and are zeros in the last one. The block gives a row of inputs@GRAD, and the
+/// gradients of ex_states. Those of parameters are added up. Without steps all are zeros.
+template <Executor E>
+RunOperator<E> static_rnn_gradient(const OperatorArguments& op) {
+  const auto names_of = [](std::span<const std::string> names) {
+    return std::vector<std::string>(names.begin(), names.end());
+  };
+  std::vector<std::string> before, after;
+  if (op.attr("has_states", true)) {
+    before = op.attr("ex_states", before);
+    after = op.attr("states", after);
+  }
+  const auto given = names_of(op.desc().input("outputs@GRAD"));
+  // Inputs, initial states and parameters, with the names that the block has for them.
+  struct Part {
+    Slot x, dx;
+    std::vector<std::string> names;
+  };
+  Part inputs{op.inputs("inputs"), op.outputs("inputs@GRAD"), names_of(op.desc().input("inputs"))};
+  Part initial{op.inputs("initial_states"), op.outputs("initial_states@GRAD"), before};
+  Part parameters{op.inputs("parameters"), op.outputs("parameters@GRAD"), names_of(op.desc().input("parameters"))};
+  if (before.size() != after.size() || before.size() != initial.x.size) {
+    op.refuse_attr("states", "names, as many as initial states, and so many ex_states");
+  }
+  std::vector<std::string> variables = after;
+  for (Part* const part : {&inputs, &initial, &parameters}) {
+    if (part->dx && part->dx.size != part->x.size) op.refuse({"as many gradients as inputs are expected"});
+    variables.insert(variables.end(), part->names.begin(), part->names.end());
+    for (std::string& name : part->names) name = gradient_name(name);
+  }
+  for (std::string& name : after) name = gradient_name(name);
+  for (const std::string& name : given) {
+    if (name.ends_with(gradient_suffix)) variables.push_back(name.substr(0, name.size() - gradient_suffix.size()));
+  }
+  const bool is_reversed = op.attr("reverse", false);
+  const Slot dy = op.inputs("outputs@GRAD"), scopes = op.input("step_scopes");
+  return [=, states = op.attr("states", std::vector<std::string>()), blocks = GradientBlocks(op, variables),
+          adders = std::vector<GradientAdder<E>>()](OperatorCall<E>& call) mutable {
+    const auto& steps = call.variable(scopes).template get<std::vector<Scope*>>();
+    std::pmr::memory_resource* const resource = call.executor().resource();
+    while (adders.size() < after.size() + parameters.names.size()) adders.emplace_back(call.executor());
+    const auto rows = static_cast<std::int64_t>(steps.size());
+    for (std::size_t k = 0; k < dy.size; ++k) {
+      if (call.has(dy, k) && call.tensor(dy, k).rows() != rows) {
+        throw ShapeMismatch(detail::text(
+            {call.name(dy, k), ": ", call.tensor(dy, k).rows(), " rows, expected ", rows, ", one for each step"}));
+      }
+    }
+    BlockToRun* later = nullptr;  // the step that ran before
+    blocks.begin(steps);
+    for (std::size_t step = steps.size(); step-- > 0;) {
+      const bool is_last = !later;
+      const auto number = static_cast<std::int64_t>(step);
+      const std::int64_t t = is_reversed ? rows - 1 - number : number;
+      BlockToRun& block = blocks[step];
+      for (std::size_t k = 0; k < dy.size; ++k) {
+        if (call.has(dy, k)) copy_row_out(call.tensor(dy, k), t, tensor_in(block, given[k]), resource);
+      }
+      for (std::size_t k = 0; k < after.size(); ++k) {
+        Variable& state = block.scope().at(after[k]);
+        const Variable* const passed = is_last ? nullptr : &later->scope().at(initial.names[k]);
+        const bool is_there = passed && !passed->template get<AnyLoDTensor>().bytes().empty();
+        if (std::find(given.begin(), given.end(), after[k]) != given.end()) {
+          if (is_there) adders[k](state, *passed);
+        } else if (is_there) {
+          copy_gradient(*passed, state, resource);
+        } else {
+          set_zeros(state, block.scope().at(states[k]), resource);
+        }
+      }
+      blocks.run(step);
+      for (std::size_t k = 0; k < inputs.dx.size; ++k) {
+        if (!call.has(inputs.dx, k)) continue;
+        const AnyLoDTensor& row = tensor_in(block, inputs.names[k]);
+        AnyLoDTensor& all = call.variable(inputs.dx, k).template get<AnyLoDTensor>();
+        if (is_last) all = all.resized(row.data_type(), LoD(), row.shape(), rows, resource);
+        copy_row_in(call, row, t, inputs.dx, k);
+      }
+      for (std::size_t k = 0; k < parameters.dx.size; ++k) {
+        if (!call.has(parameters.dx, k)) continue;
+        Variable& total = call.variable(parameters.dx, k);
+        const Variable& term = block.scope().at(parameters.names[k]);
+        if (is_last) {
+          copy_gradient(term, total, resource);
+        } else {
+          adders[after.size() + k](total, term);
+        }
+      }
+      later = &block;
+    }
+    for (std::size_t k = 0; later && k < initial.dx.size; ++k) {
+      if (call.has(initial.dx, k)) {
+        copy_gradient(later->scope().at(initial.names[k]), call.variable(initial.dx, k), resource);
+      }
+    }
+    if (later) return;
+    for (const Part* const part : {&inputs, &initial, &parameters}) {
+      for (std::size_t k = 0; k < part->dx.size; ++k) {
+        if (call.has(part->dx, k)) set_zeros(call.variable(part->dx, k), call.variable(part->x, k), resource);
+      }
+    }
+  };
+}
+
+/// rnn_memory_helper_grad: X, Out, Out@GRAD -> X@GRAD: a copy of Out@GRAD, zeros like X if that has no elements.
+template <Executor E>
+RunOperator<E> rnn_memory_helper_grad(const OperatorArguments& op) {
+  const Slot x = op.input("X"), dy = op.optional_input("Out@GRAD"), dx = op.output("X@GRAD");
+  return [=](OperatorCall<E>& call) {
+    if (dy && !call.tensor(dy).bytes().empty()) return copy_tensor(call, call.tensor(dy), dx);
+    set_zeros(call.variable(dx), call.variable(x), call.executor().resource());
   };
 }
 

@@ -13,7 +13,6 @@
 #include <lod/program/operator.hpp>
 #include <lod/program/operators/shapes.hpp>
 
-#include <algorithm>
 #include <cmath>
 #include <concepts>
 #include <cstddef>
@@ -84,6 +83,13 @@ RunOperator<E> increment(const OperatorArguments& op) {
   };
 }
 
+/// x, or the bound that it exceeds; NaN stays. (Kernels for GPUs call no std::min.)
+template <class T>
+LOD_HOST_DEVICE T between(T x, T least, T greatest) {
+  if (x < least) x = least;
+  return greatest < x ? greatest : x;
+}
+
 // Activations. Those with attributes read them when they are made.
 
 struct Relu {
@@ -101,7 +107,7 @@ struct Sigmoid {
 struct LogSigmoid {
   template <class T>
   LOD_HOST_DEVICE T operator()(T x) const {
-    return std::min(x, T{0}) - std::log1p(std::exp(-std::abs(x)));
+    return (x > 0 ? T{0} : x) - std::log1p(std::exp(-std::abs(x)));
   }
 };
 struct Tanh {
@@ -213,7 +219,7 @@ struct Relu6 {
   explicit Relu6(const OperatorArguments& op) : threshold(op.attr("threshold", 6.0f)) {}
   template <class T>
   LOD_HOST_DEVICE T operator()(T x) const {
-    return std::min(std::max(x, T{0}), T{threshold});
+    return between(x, T{0}, T{threshold});
   }
 };
 struct LeakyRelu {
@@ -267,7 +273,7 @@ struct HardSigmoid {
   explicit HardSigmoid(const OperatorArguments& op) : slope(op.attr("slope", 0.2f)), offset(op.attr("offset", 0.5f)) {}
   template <class T>
   LOD_HOST_DEVICE T operator()(T x) const {
-    return std::min(std::max(slope * x + offset, T{0}), T{1});
+    return between(slope * x + offset, T{0}, T{1});
   }
 };
 struct HardSwish {
@@ -278,7 +284,7 @@ struct HardSwish {
       : threshold(op.attr("threshold", 6.0f)), divisor(op.attr("scale", 6.0f)), offset(op.attr("offset", 3.0f)) {}
   template <class T>
   LOD_HOST_DEVICE T operator()(T x) const {
-    return x * std::min(std::max(x + offset, T{0}), T{threshold}) / divisor;
+    return x * between(x + offset, T{0}, T{threshold}) / divisor;
   }
 };
 struct HardShrink {
@@ -312,7 +318,7 @@ struct BoundedRelu {
       : least(op.attr("t_min", 0.0f)), greatest(op.attr("t_max", 24.0f)) {}
   template <class T>
   LOD_HOST_DEVICE T operator()(T x) const {
-    return std::min(std::max(x, T{least}), T{greatest});
+    return between(x, T{least}, T{greatest});
   }
 };
 struct ScaledTanh {
