@@ -99,7 +99,8 @@ LOD_TAGGED void check_element_type(DataType type, const char* what) {
 
 /// Gives up the memory of a tensor's values, but nothing else, so that it can be `resized` without another allocation
 /// than theirs. It must not be read until then.
-LOD_TAGGED void give_up_memory(AnyLoDTensor& x) noexcept;
+template <class Device>
+LOD_TAGGED void give_up_memory(BasicAnyLoDTensor<Device>& x) noexcept;
 
 }  // namespace detail
 
@@ -288,7 +289,7 @@ class BasicAnyLoDTensor {
   LOD_TAGGED ~BasicAnyLoDTensor() = default;
 
  private:
-  friend void detail::give_up_memory(AnyLoDTensor& x) noexcept;
+  friend void detail::give_up_memory<Device>(BasicAnyLoDTensor& x) noexcept;
 
   using RowShape = detail::Reference<const detail::RowShape>;
   static constexpr Shape scalar_row{};
@@ -331,8 +332,9 @@ class BasicAnyLoDTensor {
 
 namespace detail {
 
-LOD_TAGGED inline void give_up_memory(AnyLoDTensor& x) noexcept {
-  x.bytes_ = Buffer<std::byte>(x.bytes_.resource());
+template <class Device>
+LOD_TAGGED void give_up_memory(BasicAnyLoDTensor<Device>& x) noexcept {
+  x.bytes_ = Buffer<std::byte, Device>(x.bytes_.resource());
   x.read_only_ = false;
 }
 

@@ -199,6 +199,11 @@ class OperatorCall {
   /// From now on it runs on this one, which must outlive the call.
   LOD_TAGGED void run_on(const E& executor) noexcept { executor_ = &executor; }
 
+  /// From now on the memory of an output, which is no input as well, comes from `resource`, to which `let_go` gives it
+  /// back when nobody needs the value any more. O(variables).
+  LOD_TAGGED void reuse(const Variable& output, auto* resource) { kept_.add(variables_, output, resource); }
+  LOD_TAGGED void let_go(Variable& output) { kept_.let_go(variables_, output); }
+
   /// The same operator on the CPU, for those of its variables whose tensors are in CPU memory: see
   /// Operator::on_cpu.
   LOD_TAGGED const auto& on_cpu() const noexcept {
@@ -206,28 +211,6 @@ class OperatorCall {
       return *this;
     } else {
       return *on_cpu_;
-    }
-  }
-
-  /// From now on the memory of an output, which is no input as well, comes from `resource`, to which `let_go` gives it
-  /// back when nobody needs the value any more. O(variables).
-  LOD_TAGGED void reuse(const Variable& output, std::pmr::memory_resource* resource) {
-    if (kept_.empty()) kept_.resize(variables_.size());
-    for (std::size_t place = 0; place < variables_.size(); ++place) {
-      if (variables_[place] == &output) kept_[place].resource = resource;
-    }
-  }
-  /// Gives the memory of such an output back. Its structure is kept for the next run.
-  LOD_TAGGED void let_go(Variable& output) {
-    if (!output.template holds<AnyLoDTensor>()) return;
-    AnyLoDTensor& tensor = output.template get<AnyLoDTensor>();
-    for (std::size_t place = 0; place < variables_.size(); ++place) {
-      detail::KeptOutput& kept = kept_[place];
-      // What is there may be another's memory, to which the operator has referred.
-      if (variables_[place] != &output || !kept.resource || tensor.resource() != kept.resource) continue;
-      kept.structure = std::move(tensor);
-      detail::give_up_memory(kept.structure);
-      tensor = AnyLoDTensor();
     }
   }
 
@@ -281,15 +264,17 @@ class OperatorCall {
   /// The tensor in an output, to be written by an operation.
   template <class T>
   LOD_TAGGED OutputTensor<T, device> output(const Slot& slot, std::size_t i = 0) const {
-    return OutputTensor<T, device>(variable(slot, i), resource_of(slot, i), spare_of(slot, i));
+    return OutputTensor<T, device>(variable(slot, i), kept_.resource(slot.first + i, executor_->resource()),
+                                   spare_of(slot, i));
   }
   /// An output of this structure, whose bytes are to be written. `rows` counts only for a LoD without levels.
   LOD_TAGGED OutputBytes<device> output_bytes(const Slot& slot, DataType type, const LoD& lod, const Shape& row_shape,
                                               std::int64_t rows, std::size_t i = 0) const {
     Any& written = variable(slot, i).template get<Any>();
     Any* const spare = spare_of(slot, i);
-    return OutputBytes<device>(
-        written, (spare ? *spare : written).resized(type, lod, row_shape, rows, resource_of(slot, i)), spare);
+    auto* const resource = kept_.resource(slot.first + i, executor_->resource());
+    return OutputBytes<device>(written, (spare ? *spare : written).resized(type, lod, row_shape, rows, resource),
+                               spare);
   }
   /// The same for a whole shape, in which a scalar is one row: with the levels of `like` where it has as many rows.
   LOD_TAGGED OutputBytes<device> output_bytes(const Slot& slot, DataType type, const Shape& shape, const Any& like,
@@ -334,21 +319,9 @@ class OperatorCall {
   }
 
  private:
-  /// Where the memory of an output comes from.
-  LOD_TAGGED auto* resource_of([[maybe_unused]] const Slot& slot, [[maybe_unused]] std::size_t i) const noexcept {
-    if constexpr (is_on_cpu) {
-      if (!kept_.empty() && kept_[slot.first + i].resource) return kept_[slot.first + i].resource;
-    }
-    return executor_->resource();
-  }
   /// What an output begins with, if not with what its variable holds.
   LOD_TAGGED Any* spare_of(const Slot& slot, std::size_t i) const {
-    if (is_read(slot, i)) return &spare_;
-    if constexpr (is_on_cpu) {
-      const bool is_kept = !kept_.empty() && kept_[slot.first + i].resource;
-      if (is_kept && tensor(slot, i).bytes().empty()) return &kept_[slot.first + i].structure;
-    }
-    return nullptr;
+    return is_read(slot, i) ? &spare_ : kept_.structure(slot.first + i, variable(slot, i));
   }
   /// Whether an output is an input as well.
   LOD_TAGGED bool is_read(const Slot& slot, std::size_t i) const noexcept {
@@ -368,7 +341,7 @@ class OperatorCall {
   std::vector<Variable*> variables_;
   /// The memory of an output that is read as well: what it had in the run before last.
   mutable Any spare_;
-  mutable std::vector<detail::KeptOutput> kept_;  // for each variable, or none: see reuse
+  mutable detail::KeptOutputs<device> kept_;
   std::conditional_t<is_on_cpu, std::monostate, std::optional<OperatorCall<CpuExecutor>>> on_cpu_;
 };
 

@@ -14,15 +14,56 @@
 #include <cstddef>
 #include <exception>
 #include <utility>
+#include <vector>
 
 namespace lod::inline LOD_INTERFACE {
 
 namespace detail {
 
-/// What remains of an output that gives its memory back.
-struct KeptOutput {
-  std::pmr::memory_resource* resource = nullptr;  ///< to which it is; null: it isn't given back
-  AnyLoDTensor structure = {};                    ///< without memory
+/// Those outputs of an operator that give their memory back, and what remains of them for the next run.
+template <class Device>
+class KeptOutputs {
+  using Any = BasicAnyLoDTensor<Device>;
+  using Resource = typename Device::memory_resource;
+
+ public:
+  /// From now on `output`, wherever it is among the variables of the operator, gives its memory back to `resource`.
+  LOD_TAGGED void add(const std::vector<Variable*>& variables, const Variable& output, Resource* resource) {
+    outputs_.resize(variables.size());
+    for (std::size_t place = 0; place < variables.size(); ++place) {
+      if (variables[place] == &output) outputs_[place].resource = resource;
+    }
+  }
+  /// It does so now, unless its memory is another's, to which the operator has referred.
+  LOD_TAGGED void let_go(const std::vector<Variable*>& variables, Variable& output) {
+    if (!output.holds<Any>()) return;
+    Any& tensor = output.get<Any>();
+    for (std::size_t place = 0; place < outputs_.size(); ++place) {
+      auto& [resource, structure] = outputs_[place];
+      if (variables[place] != &output || !resource || tensor.resource() != resource) continue;
+      structure = std::move(tensor);
+      give_up_memory(structure);
+      tensor = Any();
+    }
+  }
+  /// Where the memory of the output at this place comes from, if it is one of those.
+  LOD_TAGGED Resource* resource(std::size_t place, Resource* otherwise) const noexcept {
+    return is_kept(place) ? outputs_[place].resource : otherwise;
+  }
+  /// What it has without memory, if it is one of those and has no memory now; else null.
+  LOD_TAGGED Any* structure(std::size_t place, const Variable& output) {
+    return is_kept(place) && output.get<Any>().bytes().empty() ? &outputs_[place].structure : nullptr;
+  }
+
+ private:
+  struct Output {
+    Resource* resource = nullptr;
+    Any structure = {};
+  };
+
+  LOD_TAGGED bool is_kept(std::size_t place) const noexcept { return !outputs_.empty() && outputs_[place].resource; }
+
+  std::vector<Output> outputs_;  // for each variable, or none
 };
 
 }  // namespace detail
@@ -51,7 +92,7 @@ class OutputTensor {
   LOD_TAGGED ~OutputTensor() {
     const bool has_failed = std::uncaught_exceptions() != exceptions_;
     // One that has given its memory back, and that the operator has not written.
-    if (tensor_.capacity() < tensor_.rows() * tensor_.row_size()) tensor_ = LoDTensor<T>(tensor_.resource());
+    if (tensor_.capacity() < tensor_.rows() * tensor_.row_size()) tensor_ = LoDTensor<T, Device>(tensor_.resource());
     if (spare_ && !has_failed) *spare_ = std::move(variable_);
     if (spare_ ? !has_failed : is_taken_ || !has_failed) variable_ = Any(std::move(tensor_));
   }
