@@ -20,7 +20,7 @@
 #include <lod/core/shape.hpp>
 #include <lod/core/target.hpp>
 #include <lod/io/file.hpp>
-#include <lod/program/variable.hpp>
+#include <lod/program/reader.hpp>
 
 #include <algorithm>
 #include <cstddef>

@@ -17,6 +17,7 @@
 #include <lod/core/shape.hpp>
 #include <lod/core/target.hpp>
 #include <lod/ops/infer.hpp>
+#include <lod/program/reader.hpp>
 
 #include <any>
 #include <concepts>
@@ -49,47 +50,6 @@ struct Place {
 
   LOD_TAGGED bool operator==(const Place&) const = default;
 };
-
-/// Delivers the tensors of one step after the other: the contents of a READER, held by a shared pointer, since a reader
-/// has one position in its data whoever reads. Derive from it to read from somewhere.
-class Reader {
- public:
-  LOD_TAGGED Reader() = default;
-  Reader(const Reader&) = delete;
-  Reader& operator=(const Reader&) = delete;
-  LOD_TAGGED virtual ~Reader() = default;
-
-  /// The tensors that each step has.
-  LOD_TAGGED virtual ReaderDesc desc() const = 0;
-  /// The tensors of the next step; nothing after the last one.
-  LOD_TAGGED virtual std::optional<std::vector<AnyLoDTensor>> next() = 0;
-  /// Goes back before the first step.
-  LOD_TAGGED virtual void restart() = 0;
-  /// Ends a `next` that waits for somebody, in another thread, as if there were no further step. Nothing where none
-  /// waits.
-  LOD_TAGGED virtual void interrupt() noexcept {}
-};
-
-}  // namespace lod::inline LOD_INTERFACE
-
-namespace lod::inline LOD_INTERFACE::inline LOD_TARGET {
-
-/// A reader without steps: the contents of a READER before it is given another.
-class EmptyReader final : public Reader {
- public:
-  /// Would deliver what is described.
-  explicit EmptyReader(ReaderDesc desc = {}) : desc_(std::move(desc)) {}
-  ReaderDesc desc() const override { return desc_; }
-  std::optional<std::vector<AnyLoDTensor>> next() override { return std::nullopt; }
-  void restart() override {}
-
- private:
-  ReaderDesc desc_;
-};
-
-}  // namespace lod::inline LOD_INTERFACE::inline LOD_TARGET
-
-namespace lod::inline LOD_INTERFACE {
 
 /// Numbers for words: the contents of a VOCAB.
 using Vocabulary = std::unordered_map<std::string, std::int32_t>;
