@@ -20,8 +20,8 @@ std::span<const lod::detail::BuiltInOperator<CpuExecutor>> operators_of_programs
 InferShape inference_of(std::string_view type) { return lod::operators_of_programs::inference_in_table(type); }
 std::unique_ptr<lod::detail::ProgramToRun> prepare(const CpuExecutor& executor, const ProgramDesc& program,
                                                    Scope& scope, const std::vector<std::string>& fetch,
-                                                   const RunLimits& limits) {
-  return std::make_unique<Interpreter<CpuExecutor>>(executor, program, scope, fetch, limits);
+                                                   const RunLimits& limits, bool keep_values) {
+  return std::make_unique<Interpreter<CpuExecutor>>(executor, program, scope, fetch, limits, keep_values);
 }
 
 }  // namespace lod::inline LOD_INTERFACE::compiled

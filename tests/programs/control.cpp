@@ -143,12 +143,13 @@ TEST_CASE("blocks: a branch in a loop, with variables of each block") {
   CHECK(numbers<float>(scope.at("seen").get<AnyLoDTensor>()) == Floats{13});
   program.blocks[2].ops[0] = op("mul", {{"X", {"total"}}, {"Y", {"wide"}}}, {{"Out", {"sum"}}});
   program.blocks[0].ops.insert(program.blocks[0].ops.begin(), constant("wide", {3, 4}, 0));
-  CHECK_THROWS_WITH_AS(lod::run(program, scope, {.fetch = {"total"}}),
-                       doctest::Contains("block 0, operator 6 'while', after persistable variables were changed: "
-                                         "'seen': block 1, operator 1 'conditional_block', after persistable variables "
-                                         "were changed: 'seen': block 2, operator 0 'mul' (X: 'total', Y: 'wide'; Out: "
-                                         "'sum'): variable 'total' of shape {1}"),
-                       ShapeMismatch);
+  CHECK_THROWS_WITH_AS(
+      lod::run(program, scope, {.fetch = {"total"}}),
+      doctest::Contains("block 0, operator 6 'while', after persistable variables were changed: "
+                        "'seen': step 0, block 1, operator 1 'conditional_block', after persistable "
+                        "variables were changed: 'seen': block 2, operator 0 'mul' (X: 'total', Y: 'wide'; Out: "
+                        "'sum'): variable 'total' of shape {1}"),
+      ShapeMismatch);
 }
 
 TEST_CASE("blocks: what cannot run is refused before anything runs, with the block") {

@@ -3,11 +3,11 @@
 /// How data come into programs that run: readers, of files and of channels, and channels between programs.
 #include "programs/one_operator.hpp"
 #include "support/temporary_folder.hpp"
+#include <lod/channel.hpp>
 #include <lod/io/batches.hpp>
 #include <lod/io/file.hpp>
 #include <lod/io/reader_operators.hpp>
-#include <lod/program/channel.hpp>
-#include <lod/program/readers.hpp>
+#include <lod/readers.hpp>
 
 #include <doctest/doctest.h>
 

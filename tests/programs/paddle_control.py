@@ -18,7 +18,7 @@ from paddle.base.core import VarDesc
 from paddle_test import Ragged, compare, floats, read_tensor, write_tensor
 
 ARRAY, TABLE, SCOPES = VarDesc.VarType.LOD_TENSOR_ARRAY, VarDesc.VarType.LOD_RANK_TABLE, VarDesc.VarType.STEP_SCOPES
-KINDS = {"array": ARRAY, "table": TABLE, "scopes": SCOPES}
+KINDS = {"array": ARRAY, "table": TABLE, "scopes": SCOPES, "queue": VarDesc.VarType.RAW}
 models = {}
 
 
@@ -28,7 +28,7 @@ def model(build):
 
 class Model:
     """A program that is built operator by operator. Variables are named; they are created when an operator writes them
-    first, of the kind that their name begins with: array_, table_, scopes_, or else tensors."""
+    first, of the kind that their name begins with: array_, table_, scopes_, queue_, or else tensors."""
 
     def __init__(self):
         self.main, self.feed, self.fetch = paddle.static.Program(), {}, []
@@ -47,7 +47,7 @@ class Model:
         except ValueError:
             pass
         kind = KINDS.get(name.split("_")[0])
-        typed = {} if kind in (TABLE, SCOPES) else {"dtype": "float32"}
+        typed = {} if kind and kind != ARRAY else {"dtype": "float32"}
         return block.create_var(name=name, type=kind or VarDesc.VarType.LOD_TENSOR, **typed)
 
     def op(self, type, inputs, outputs, **attrs):
@@ -365,6 +365,19 @@ def gradient_of_a_branch_left_out(m):
 RECORDED = ["loop_with_arrays", "branch_taken", "branch_left_out", "selection", "merged_branches",
             "recurrent_network_with_an_empty_sequence", "recurrent_rows_reversed", "beam_search_with_ties",
             "machine_translation", "gradient_of_a_loop"]
+
+
+@model
+def queue(m):
+    for name in "x", "y":
+        m.data(name, floats(5, 2))  # without levels, which PaddlePaddle 2.6.2 drops
+    m.var("queue_0")
+    m.op("queue_generator", {}, {}, names=["queue_0"], capacity=2)
+    for name in "x", "y":
+        m.op("enqueue", {"X": name}, {}, queue_name="queue_0")
+    for name in "first", "second":
+        m.op("dequeue", {}, {"Out": name}, queue_name="queue_0")
+        m.fetch.append(name)
 
 
 def record(path):

@@ -30,6 +30,11 @@
 
 namespace lod::inline LOD_INTERFACE {
 
+template <class Device>
+class BasicAnyLoDTensor;
+/// In CPU memory.
+using AnyLoDTensor = BasicAnyLoDTensor<Cpu>;
+
 namespace detail {
 
 /// A type, as an argument.
@@ -91,6 +96,10 @@ LOD_TAGGED void check_element_type(DataType type, const char* what) {
   if (is_element_type<T>(type)) return;
   throw ShapeMismatch(text({what, ": data type: expected ", to_string(data_type_v<T>), ", found ", to_string(type)}));
 }
+
+/// Gives up the memory of a tensor's values, but nothing else, so that it can be `resized` without another allocation
+/// than theirs. It must not be read until then.
+LOD_TAGGED void give_up_memory(AnyLoDTensor& x) noexcept;
 
 }  // namespace detail
 
@@ -279,6 +288,8 @@ class BasicAnyLoDTensor {
   LOD_TAGGED ~BasicAnyLoDTensor() = default;
 
  private:
+  friend void detail::give_up_memory(AnyLoDTensor& x) noexcept;
+
   using RowShape = detail::Reference<const detail::RowShape>;
   static constexpr Shape scalar_row{};
 
@@ -318,8 +329,14 @@ class BasicAnyLoDTensor {
   Buffer<std::byte, Device> bytes_;
 };
 
-/// In CPU memory.
-using AnyLoDTensor = BasicAnyLoDTensor<Cpu>;
+namespace detail {
+
+LOD_TAGGED inline void give_up_memory(AnyLoDTensor& x) noexcept {
+  x.bytes_ = Buffer<std::byte>(x.bytes_.resource());
+  x.read_only_ = false;
+}
+
+}  // namespace detail
 
 /// Row-sparse values of any element type: apart from the element type everything is as with SelectedRows. Copies share
 /// the values, as with an AnyLoDTensor; the ids are copied.

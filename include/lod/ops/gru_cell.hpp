@@ -354,8 +354,8 @@ struct Declared<op::gru_cell_grad> : Takes<Tensor, Tensor, Tensor, Of<GruWeights
 }  // namespace operation
 
 /// One step of `gru`: from h', a row for each row of x, or none for zeros, to h. Called for the steps of a batch, one
-/// after the other, it gives the bits of `gru`. Where the rows of x are products already, x W, or sums of several,
-/// `weights.input` has no rows: a loop may work out the products of all its steps beforehand.
+/// after the other, it gives what `gru` gives, on the CPU to the bit. Where the rows of x are products already, x W, or
+/// sums of several, `weights.input` has no rows: a loop may work out the products of all its steps beforehand.
 ///
 /// The outputs are a row for each row of x, and may be views, such as steps of a `TimeMajor`; they must not overlap the
 /// arguments. If memory runs out, their contents are lost. Throws ShapeMismatch for weights or states that do not fit.

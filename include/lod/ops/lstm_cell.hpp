@@ -290,8 +290,9 @@ struct Declared<op::lstm_cell_grad> : Takes<Tensor, Tensor, Tensor, Tensor, Tens
 }  // namespace operation
 
 /// One step of `lstm`: from h' and c', a row for each row of x, or none for zeros, to h and c. Called for the steps of
-/// a batch, one after the other, it gives the bits of `lstm`. Where the rows of x are products already, x W, or sums of
-/// several, `weights.input` has no rows: a loop may work out the products of all its steps beforehand.
+/// a batch, one after the other, it gives what `lstm` gives, on the CPU to the bit. Where the rows of x are products
+/// already, x W, or sums of several, `weights.input` has no rows: a loop may work out the products of all its steps
+/// beforehand.
 ///
 /// The outputs are a row for each row of x, and may be views, such as steps of a `TimeMajor`; they must not overlap the
 /// arguments. If memory runs out, their contents are lost. Throws ShapeMismatch for weights or states that do not fit.

@@ -312,10 +312,13 @@ inline Shape result_shape(const OutputName& name, std::int64_t rows, const Shape
 template <class T, class Device, class Structure>
 Output<T, Device> fit(const OutputName& name, LoDTensor<T, Device>& y, const Structure& structure,
                       const Shape& row_shape, typename Device::memory_resource* resource) {
-  if (y.resource() && structure.is(y.lod_view()) && y.row_shape() == row_shape) return Output<T, Device>(y.view());
+  const bool fits = y.resource() && structure.is(y.lod_view()) && y.row_shape() == row_shape;
+  if (fits && y.capacity() >= y.rows() * y.row_size()) return Output<T, Device>(y.view());
   try {
+    // A tensor may have all but memory, which it has given back: see detail::give_up_memory.
     const std::int64_t rows = structure.rows();
-    return Output<T, Device>(y, y.resized(structure.make(), row_shape, rows, y.resource() ? y.resource() : resource));
+    return Output<T, Device>(
+        y, y.resized(fits ? y.lod() : structure.make(), row_shape, rows, y.resource() ? y.resource() : resource));
   } catch (const ShapeMismatch& error) {
     throw ShapeMismatch(detail::text({name.text(), ": ", error.what()}));
   }

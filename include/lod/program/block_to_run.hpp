@@ -40,6 +40,8 @@ class BlockToRun {
   LOD_TAGGED virtual void begin() = 0;
   /// Runs its operators in their order. What an operator throws comes with its place.
   LOD_TAGGED virtual void run() = 0;
+  /// Which step of a loop, counted from 0, it is run for next: errors say so.
+  LOD_TAGGED void begin_step(std::int64_t step) noexcept { step_ = step; }
   /// Where the block's variables are. It belongs to the scope around it.
   LOD_TAGGED virtual Scope& scope() noexcept = 0;
   /// The program that it is a block of.
@@ -56,6 +58,9 @@ class BlockToRun {
   /// How long one of them may wait for others: RunLimits::wait.
   LOD_TAGGED virtual WaitingTime longest_wait() const noexcept = 0;
   /// @}
+
+ protected:
+  std::int64_t step_ = -1;  ///< of a loop; -1: none
 };
 
 /// A block that an operator owns, as often as there are steps whose variables must all be kept. Copies are the same.
@@ -70,10 +75,11 @@ class StepBlocks {
   }
 
   /// Runs the block with the variables of step i, which is prepared if there was none yet; it counts as a step of a
-  /// loop.
-  LOD_TAGGED void run_step(std::size_t i) {
+  /// loop. Errors call it step `number`; -1: nothing.
+  LOD_TAGGED void run_step(std::size_t i, std::int64_t number = -1) {
     around_->count_step();
     prepare(i);
+    (*this)[i].begin_step(number);
     (*this)[i].begin();
     (*this)[i].run();
   }

@@ -36,7 +36,9 @@ namespace lod::inline LOD_INTERFACE {
 /// receive. Tensors are passed on, not copied: what sender and receiver both keep shares its memory.
 class Channel {
  public:
+  /// What is sent, such as the tensors of a batch.
   using Value = std::vector<AnyLoDTensor>;
+  /// How it ended.
   enum class Outcome {
     DONE,      ///< sent, or received
     CLOSED,    ///< it is closed; a receiver has had all that was sent before

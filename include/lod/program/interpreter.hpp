@@ -39,7 +39,7 @@ template <Executor E>
 class Interpreter final : public detail::ProgramToRun {
  public:
   Interpreter(const E& executor, const ProgramDesc& program, Scope& scope, const std::vector<std::string>& fetch,
-              const RunLimits& limits)
+              const RunLimits& limits, bool keep_values)
       : program_(program.blocks.size() > 1 ? std::optional(program) : std::nullopt),
         local_(scope),
         flow_(program_ ? *program_ : program),
@@ -53,7 +53,8 @@ class Interpreter final : public detail::ProgramToRun {
     });
     auto needs = detail::find_needs(flow_, whole, scope);
     root_.emplace(running_, block, *local_);
-    if (memory_) find_persistable(whole, scope.root());
+    if (!keep_values) share_memory(fetch);
+    find_persistable(whole, scope.root());
     find_results(fetch, block, *local_);
     find_feeds(std::move(needs), block, *local_);
   }
@@ -80,7 +81,7 @@ class Interpreter final : public detail::ProgramToRun {
     }
     for (std::size_t k = 0; k < results_.size(); ++k) {
       fetch(*fetched_[k], results_[k]);
-      if (memory_) let_go_of(results_[k]);
+      if (memory_ || root_->is_shared(results_[k].resource())) let_go_of(results_[k]);
     }
     let_go(feed);
     return results_;
@@ -117,8 +118,24 @@ class Interpreter final : public detail::ProgramToRun {
       throw std::invalid_argument("RunLimits: a limit of bytes needs a CpuExecutor");
     }
   }
-  /// Memory with a limit ends with this, unless there is some of it in use: what outlives this and has none must not
-  /// keep it.
+  /// Lets the temporaries of the program's own block share memory, unless somebody else may ask for them: the caller,
+  /// an operator that owns blocks, or one in an inner block. An output that is an input as well has memory in turns
+  /// anyway.
+  void share_memory(const std::vector<std::string>& fetch) {
+    if constexpr (std::same_as<E, CpuExecutor>) {
+      detail::NameSet kept(fetch.begin(), fetch.end());
+      for (const BlockDesc& block : running_.program->blocks) {
+        for (const OpDesc& op : block.ops) {
+          if (block.idx != 0 || owns_blocks(op)) detail::Lifetimes::add_names(op, kept);
+          detail::Lifetimes::add_names_of_both(op, kept);
+        }
+      }
+      const detail::Lifetimes lifetimes(*running_.program, {.keep = {kept.begin(), kept.end()}});
+      root_->share_memory(running_.program->block(0), lifetimes.entries());
+    }
+  }
+  /// Memory with a limit, or shared, ends with this, unless there is some of it in use: what outlives this and has none
+  /// must not keep it.
   static void let_go_of(AnyLoDTensor& x) noexcept {
     if (!x.bytes().empty()) return;
     try {
@@ -252,15 +269,16 @@ class Interpreter final : public detail::ProgramToRun {
   std::map<std::string, Fed> feeds_;
   std::vector<Variable*> fetched_;
   std::vector<AnyLoDTensor> results_;
-  std::vector<Variable*> persistable_;  // if memory has a limit
+  std::vector<Variable*> persistable_;
 };
 
 namespace operators_of_programs {
 
 template <class E>
 std::unique_ptr<detail::ProgramToRun> prepare(const E& executor, const ProgramDesc& program, Scope& scope,
-                                              const std::vector<std::string>& fetch, const RunLimits& limits) {
-  return std::make_unique<Interpreter<E>>(executor, program, scope, fetch, limits);
+                                              const std::vector<std::string>& fetch, const RunLimits& limits,
+                                              bool keep_values) {
+  return std::make_unique<Interpreter<E>>(executor, program, scope, fetch, limits, keep_values);
 }
 
 }  // namespace operators_of_programs

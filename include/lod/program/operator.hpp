@@ -36,6 +36,7 @@
 #include <functional>
 #include <initializer_list>
 #include <map>
+#include <memory_resource>
 #include <mutex>
 #include <optional>
 #include <span>
@@ -208,6 +209,28 @@ class OperatorCall {
     }
   }
 
+  /// From now on the memory of an output, which is no input as well, comes from `resource`, to which `let_go` gives it
+  /// back when nobody needs the value any more. O(variables).
+  LOD_TAGGED void reuse(const Variable& output, std::pmr::memory_resource* resource) {
+    if (kept_.empty()) kept_.resize(variables_.size());
+    for (std::size_t place = 0; place < variables_.size(); ++place) {
+      if (variables_[place] == &output) kept_[place].resource = resource;
+    }
+  }
+  /// Gives the memory of such an output back. Its structure is kept for the next run.
+  LOD_TAGGED void let_go(Variable& output) {
+    if (!output.template holds<AnyLoDTensor>()) return;
+    AnyLoDTensor& tensor = output.template get<AnyLoDTensor>();
+    for (std::size_t place = 0; place < variables_.size(); ++place) {
+      detail::KeptOutput& kept = kept_[place];
+      // What is there may be another's memory, to which the operator has referred.
+      if (variables_[place] != &output || !kept.resource || tensor.resource() != kept.resource) continue;
+      kept.structure = std::move(tensor);
+      detail::give_up_memory(kept.structure);
+      tensor = AnyLoDTensor();
+    }
+  }
+
   /// The most innermost sequences that one of its tensors has.
   LOD_TAGGED std::int64_t sequences() const {
     std::int64_t most = 0;
@@ -258,15 +281,15 @@ class OperatorCall {
   /// The tensor in an output, to be written by an operation.
   template <class T>
   LOD_TAGGED OutputTensor<T, device> output(const Slot& slot, std::size_t i = 0) const {
-    return OutputTensor<T, device>(variable(slot, i), executor_->resource(), is_read(slot, i) ? &spare_ : nullptr);
+    return OutputTensor<T, device>(variable(slot, i), resource_of(slot, i), spare_of(slot, i));
   }
   /// An output of this structure, whose bytes are to be written. `rows` counts only for a LoD without levels.
   LOD_TAGGED OutputBytes<device> output_bytes(const Slot& slot, DataType type, const LoD& lod, const Shape& row_shape,
                                               std::int64_t rows, std::size_t i = 0) const {
     Any& written = variable(slot, i).template get<Any>();
-    Any* const spare = is_read(slot, i) ? &spare_ : nullptr;
+    Any* const spare = spare_of(slot, i);
     return OutputBytes<device>(
-        written, (spare ? *spare : written).resized(type, lod, row_shape, rows, executor_->resource()), spare);
+        written, (spare ? *spare : written).resized(type, lod, row_shape, rows, resource_of(slot, i)), spare);
   }
   /// The same for a whole shape, in which a scalar is one row: with the levels of `like` where it has as many rows.
   LOD_TAGGED OutputBytes<device> output_bytes(const Slot& slot, DataType type, const Shape& shape, const Any& like,
@@ -311,6 +334,22 @@ class OperatorCall {
   }
 
  private:
+  /// Where the memory of an output comes from.
+  LOD_TAGGED auto* resource_of([[maybe_unused]] const Slot& slot, [[maybe_unused]] std::size_t i) const noexcept {
+    if constexpr (is_on_cpu) {
+      if (!kept_.empty() && kept_[slot.first + i].resource) return kept_[slot.first + i].resource;
+    }
+    return executor_->resource();
+  }
+  /// What an output begins with, if not with what its variable holds.
+  LOD_TAGGED Any* spare_of(const Slot& slot, std::size_t i) const {
+    if (is_read(slot, i)) return &spare_;
+    if constexpr (is_on_cpu) {
+      const bool is_kept = !kept_.empty() && kept_[slot.first + i].resource;
+      if (is_kept && tensor(slot, i).bytes().empty()) return &kept_[slot.first + i].structure;
+    }
+    return nullptr;
+  }
   /// Whether an output is an input as well.
   LOD_TAGGED bool is_read(const Slot& slot, std::size_t i) const noexcept {
     const Variable* const written = variables_[slot.first + i];
@@ -329,6 +368,7 @@ class OperatorCall {
   std::vector<Variable*> variables_;
   /// The memory of an output that is read as well: what it had in the run before last.
   mutable Any spare_;
+  mutable std::vector<detail::KeptOutput> kept_;  // for each variable, or none: see reuse
   std::conditional_t<is_on_cpu, std::monostate, std::optional<OperatorCall<CpuExecutor>>> on_cpu_;
 };
 

@@ -17,6 +17,16 @@
 
 namespace lod::inline LOD_INTERFACE {
 
+namespace detail {
+
+/// What remains of an output that gives its memory back.
+struct KeptOutput {
+  std::pmr::memory_resource* resource = nullptr;  ///< to which it is; null: it isn't given back
+  AnyLoDTensor structure = {};                    ///< without memory
+};
+
+}  // namespace detail
+
 /// A tensor that an operator writes: that of a variable, with the memory of the run before. It goes to the variable
 /// when this object is destroyed.
 template <class T, class Device = Cpu>
@@ -40,6 +50,8 @@ class OutputTensor {
   /// If an exception ends the operator, the variable gets back what it had.
   LOD_TAGGED ~OutputTensor() {
     const bool has_failed = std::uncaught_exceptions() != exceptions_;
+    // One that has given its memory back, and that the operator has not written.
+    if (tensor_.capacity() < tensor_.rows() * tensor_.row_size()) tensor_ = LoDTensor<T>(tensor_.resource());
     if (spare_ && !has_failed) *spare_ = std::move(variable_);
     if (spare_ ? !has_failed : is_taken_ || !has_failed) variable_ = Any(std::move(tensor_));
   }

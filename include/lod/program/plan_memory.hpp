@@ -96,15 +96,13 @@ inline std::optional<std::int64_t> planned_bytes(const VarDesc& var, const Memor
   return add_bytes(bytes, step - 1) / step * step;
 }
 
-/// The variables of a block that may share memory, and from which operator to which they are needed. Those of unknown
-/// size have no bytes.
+/// The variables of a block that may share memory, and from which operator to which they are needed.
 class Lifetimes {
  public:
   struct Entry {
     const VarDesc* var;
     std::int64_t first_op;
     std::int64_t last_op;
-    std::optional<std::int64_t> bytes;
   };
 
   Lifetimes(const ProgramDesc& program, const MemoryPlanOptions& options) {
@@ -132,12 +130,34 @@ class Lifetimes {
       const auto found = uses_.find(var.name);
       if (found == uses_.end() || kept_.contains(var.name) || !may_share(var)) continue;
       if (found->second.may_be_old()) continue;
-      entries_.push_back({&var, found->second.first, found->second.last, planned_bytes(var, options)});
+      entries_.push_back({&var, found->second.first, found->second.last});
     }
   }
 
   /// In the order of the block.
   const std::vector<Entry>& entries() const noexcept { return entries_; }
+
+  /// Adds the names of variables that an operator is given, including those in its string attributes.
+  static void add_names(const OpDesc& op, NameSet& names) {
+    for (const OpDesc::Var& input : op.inputs) names.insert(input.arguments.begin(), input.arguments.end());
+    for (const OpDesc::Var& output : op.outputs) names.insert(output.arguments.begin(), output.arguments.end());
+    for (const OpDesc::Attr& attr : op.attrs) {
+      if (attr.s) names.insert(*attr.s);
+      if (attr.var_name) names.insert(*attr.var_name);
+      names.insert(attr.strings.begin(), attr.strings.end());
+      names.insert(attr.vars_name.begin(), attr.vars_name.end());
+    }
+  }
+  /// Adds the names of variables that it both reads and writes.
+  static void add_names_of_both(const OpDesc& op, NameSet& names) {
+    NameSet read;
+    for (const OpDesc::Var& input : op.inputs) read.insert(input.arguments.begin(), input.arguments.end());
+    for (const OpDesc::Var& output : op.outputs) {
+      for (const std::string& name : output.arguments) {
+        if (read.contains(name)) names.insert(name);
+      }
+    }
+  }
 
  private:
   struct Use {
@@ -150,8 +170,7 @@ class Lifetimes {
   };
 
   static bool may_share(const VarDesc& var) {
-    return var.type.type == VarType::LOD_TENSOR && var.type.lod_tensor && !var.persistable && !var.is_parameter &&
-           !var.need_check_feed;
+    return var.type.type == VarType::LOD_TENSOR && !var.persistable && !var.is_parameter && !var.need_check_feed;
   }
   void keep(const Access& access) {
     kept_.insert(access.reads.begin(), access.reads.end());
@@ -174,17 +193,6 @@ class Lifetimes {
       std::string_view name = var.name;
       if (name.ends_with(grad) && !named.contains(name)) name.remove_suffix(grad.size());
       if (named.contains(name)) kept_.insert(var.name);
-    }
-  }
-  /// Adds the names of variables that an operator is given, including those in its string attributes.
-  static void add_names(const OpDesc& op, NameSet& names) {
-    for (const OpDesc::Var& input : op.inputs) names.insert(input.arguments.begin(), input.arguments.end());
-    for (const OpDesc::Var& output : op.outputs) names.insert(output.arguments.begin(), output.arguments.end());
-    for (const OpDesc::Attr& attr : op.attrs) {
-      if (attr.s) names.insert(*attr.s);
-      if (attr.var_name) names.insert(*attr.var_name);
-      names.insert(attr.strings.begin(), attr.strings.end());
-      names.insert(attr.vars_name.begin(), attr.vars_name.end());
     }
   }
   void add(const Access& access, std::int64_t position) {
@@ -311,12 +319,14 @@ LOD_TAGGED inline MemoryPlan plan_memory(const ProgramDesc& program, const Memor
   const detail::Lifetimes lifetimes(program, options);
   MemoryPlan plan;
   for (const auto& entry : lifetimes.entries()) {
-    if (!entry.bytes) {
+    if (!entry.var->type.lod_tensor) continue;
+    const std::optional<std::int64_t> bytes = detail::planned_bytes(*entry.var, options);
+    if (!bytes) {
       plan.unknown.push_back(entry.var->name);
       continue;
     }
-    plan.bytes_alone = detail::add_bytes(plan.bytes_alone, *entry.bytes);
-    plan.variables.push_back({entry.var->name, entry.first_op, entry.last_op, *entry.bytes});
+    plan.bytes_alone = detail::add_bytes(plan.bytes_alone, *bytes);
+    plan.variables.push_back({entry.var->name, entry.first_op, entry.last_op, *bytes});
   }
   detail::place_by_size(plan.variables);
   plan.buffers = detail::cut_into_buffers(plan.variables);
@@ -354,7 +364,10 @@ LOD_TAGGED inline void check(const MemoryPlan& plan, const ProgramDesc& program,
   for (const auto& entry : lifetimes.entries()) entries.emplace(entry.var->name, &entry);
   for (const PlannedVariable& variable : plan.variables) {
     const auto found = entries.find(variable.name);
-    if (found == entries.end() || !found->second->bytes) {
+    const std::optional<std::int64_t> bytes = found == entries.end() || !found->second->var->type.lod_tensor
+                                                  ? std::nullopt
+                                                  : detail::planned_bytes(*found->second->var, options);
+    if (!bytes) {
       detail::fail_plan({"variable '", variable.name, "' must have memory of its own, or is there twice"});
     }
     const detail::Lifetimes::Entry& entry = *found->second;
@@ -363,8 +376,8 @@ LOD_TAGGED inline void check(const MemoryPlan& plan, const ProgramDesc& program,
       detail::fail_plan({"variable '", variable.name, "': operators ", variable.first_op, " to ", variable.last_op,
                          ", expected ", entry.first_op, " to ", entry.last_op});
     }
-    if (variable.bytes < *entry.bytes) {
-      detail::fail_plan({"variable '", variable.name, "': ", variable.bytes, " bytes, expected ", *entry.bytes});
+    if (variable.bytes < *bytes) {
+      detail::fail_plan({"variable '", variable.name, "': ", variable.bytes, " bytes, expected ", *bytes});
     }
     if (variable.bytes == 0) continue;
     if (variable.buffer >= plan.buffers.size()) {

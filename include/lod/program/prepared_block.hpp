@@ -17,7 +17,9 @@
 #include <lod/program/device_values.hpp>
 #include <lod/program/operator.hpp>
 #include <lod/program/place_of.hpp>
+#include <lod/program/plan_memory.hpp>
 #include <lod/program/program.hpp>
+#include <lod/program/reused_memory.hpp>
 #include <lod/program/run.hpp>
 #include <lod/program/scope.hpp>
 #include <lod/program/trace.hpp>
@@ -33,6 +35,7 @@
 #include <exception>
 #include <list>
 #include <memory>
+#include <memory_resource>
 #include <optional>
 #include <set>
 #include <span>
@@ -96,21 +99,59 @@ class PreparedBlock final : public BlockToRun {
     for (auto* array : arrays_) array->clear();
   }
   void run() override {
+    for (const auto* memory : {&reused_, &reused_beside_}) {
+      if (*memory) (*memory)->begin_run();
+    }
     std::size_t i = 0;
     try {
       while (i < steps_.size()) {
-        if constexpr (has_threads) {
-          if (steps_[i].twins > 0 && has_few_sequences(i)) {
-            run_twins(i);
-            continue;
-          }
+        const std::size_t first = i;
+        if (!run_twins_at(i)) {
+          run(steps_[i], 0);
+          ++i;
         }
-        run(steps_[i], 0);
-        ++i;
+        for (const Step& step : std::span(steps_).subspan(first, i - first)) {
+          for (const auto& [writer, variable] : step.ends) steps_[writer].call.let_go(*variable);
+        }
       }
     } catch (...) {
       throw_at(i);
     }
+    for (const auto* memory : {&reused_, &reused_beside_}) {
+      if (*memory) (*memory)->end_run();
+    }
+  }
+  /// Lets variables take turns in the same memory: each gives its own back after the last operator that uses it.
+  /// `block` is that which this was made from.
+  void share_memory(const BlockDesc& block, const std::vector<detail::Lifetimes::Entry>& variables) {
+    if (variables.empty()) return;
+    reused_ = detail::ReusedMemory::make(running_.executor.resource());
+    // Of their own, so that what one thread gets does not depend on what the other asks for.
+    if (beside_) reused_beside_ = detail::ReusedMemory::make(running_.executor.resource());
+    std::vector<std::size_t> steps;  // for each operator the number of steps up to it
+    for (const OpDesc& op : block.ops) {
+      steps.push_back((steps.empty() ? 0 : steps.back()) + (detail::is_feed_or_fetch(op) ? 0 : 1));
+    }
+    detail::NameMap<std::size_t> writers;
+    for (const auto& [var, first_op, last_op] : variables) {
+      const std::size_t writer = steps[static_cast<std::size_t>(first_op)] - 1;
+      writers.emplace(var->name, writer);
+      steps_[steps[static_cast<std::size_t>(last_op)] - 1].ends.push_back({writer, scope_.find(var->name)});
+    }
+    for (std::size_t i = 0; i < block.ops.size(); ++i) {
+      for (const OpDesc::Var& output : block.ops[i].outputs) {
+        for (const std::string& name : output.arguments) {
+          const auto found = writers.find(name);
+          if (found == writers.end()) continue;
+          const bool is_beside = beside_ && &steps_[found->second].call.executor() == &*beside_;
+          steps_[steps[i] - 1].call.reuse(*scope_.find(name), is_beside ? reused_beside_.get() : reused_.get());
+        }
+      }
+    }
+  }
+  /// Whether it is memory that variables take turns in.
+  bool is_shared(const std::pmr::memory_resource* resource) const noexcept {
+    return resource == reused_.get() || resource == reused_beside_.get();
   }
   Scope& scope() noexcept override { return scope_; }
   const ProgramDesc& program() const noexcept override { return *running_.program; }
@@ -141,6 +182,11 @@ class PreparedBlock final : public BlockToRun {
     bool owns_blocks;                   // may have written them when it fails
     std::string type;
     std::size_t twins = 0;  // see detail::find_twins
+    struct End {
+      std::size_t writer;
+      Variable* variable;
+    };
+    std::vector<End> ends = {};  // those whose memory is given back after it
   };
 
   void run(Step& step, std::int32_t lane) {
@@ -253,6 +299,16 @@ class PreparedBlock final : public BlockToRun {
     constexpr std::int64_t few_sequences = 32;
     return running_.executor.threads() < few_threads || steps_[first].call.sequences() < few_sequences;
   }
+  /// Runs twins, if `i` is the first of some that are better run at the same time; whether it was.
+  bool run_twins_at(std::size_t& i) {
+    if constexpr (has_threads) {
+      if (steps_[i].twins > 0 && has_few_sequences(i)) {
+        run_twins(i);
+        return true;
+      }
+    }
+    return false;
+  }
   /// Runs twins, which `i` is the first of, and goes on after them; where one fails, to it.
   void run_twins(std::size_t& i) {
     const std::size_t size = steps_[i].twins;
@@ -285,7 +341,7 @@ class PreparedBlock final : public BlockToRun {
     for (std::size_t i = 0; i < failed + (steps_[failed].owns_blocks ? 1 : 0); ++i) {
       changed.insert(steps_[i].persists.begin(), steps_[i].persists.end());
     }
-    std::string place = steps_[failed].place;
+    std::string place = detail::text({step_ < 0 ? "" : "step " + std::to_string(step_) + ", ", steps_[failed].place});
     if (!changed.empty()) {
       place += ", after persistable variables were changed:";
       for (const std::string& name : changed) place += detail::text({" '", name, "'"});
@@ -307,7 +363,8 @@ class PreparedBlock final : public BlockToRun {
   RunningProgram<E>& running_;
   Scope& scope_;
   std::int32_t block_;
-  std::vector<std::vector<AnyLoDTensor>*> arrays_;  // those that belong to the block
+  std::vector<std::vector<AnyLoDTensor>*> arrays_;      // those that belong to the block
+  detail::ReusedMemory::Owner reused_, reused_beside_;  // null: every variable has its own
   std::vector<Step> steps_;
   std::optional<E> beside_;  // for twins, the second of both
   // On another device than the CPU:

@@ -67,6 +67,8 @@ struct RunOptions {
   RunLimits limits = {};
   /// Where to note what each operator takes; without it, that costs nothing.
   Trace* trace = nullptr;
+  /// Whether every variable keeps its value and memory of its own until the end of the run, for somebody to look at.
+  bool keep_values = false;
 };
 
 namespace detail {
@@ -95,7 +97,8 @@ namespace lod::inline LOD_INTERFACE::inline LOD_TARGET::operators_of_programs {
 /// Prepares a program: by the operators of <lod/program/operators/all.hpp>, or from the compiled library.
 template <class E>
 std::unique_ptr<detail::ProgramToRun> prepare(const E& executor, const ProgramDesc& program, Scope& scope,
-                                              const std::vector<std::string>& fetch, const RunLimits& limits);
+                                              const std::vector<std::string>& fetch, const RunLimits& limits,
+                                              bool keep_values);
 
 }  // namespace lod::inline LOD_INTERFACE::inline LOD_TARGET::operators_of_programs
 
@@ -107,6 +110,12 @@ namespace lod::inline LOD_INTERFACE {
 /// Persistable variables are those of the scope's outermost one, which other programs and later runs see. The others
 /// are in a scope of this object's own, inside the scope, and go with it. The operators `feed` and `fetch` do nothing
 /// but name what enters and leaves.
+///
+/// With a CpuExecutor, variables that are not needed at the same time take turns in the same memory: those of the
+/// program's own block that are neither persistable nor fed or fetched, nor used by loops, branches and the operators
+/// in them. Each gives its memory back after the last operator that uses it; its value is then gone, unless it was to
+/// be kept (`keep_values`). Sizes are known only when a program runs, so it isn't `plan_memory` that places them, but
+/// its rules say how long each is needed.
 ///
 /// Runs one at a time. The scope must outlive it, and persistable variables must not be erased before. It keeps a copy
 /// of the executor, and is itself neither copied nor moved.
@@ -123,8 +132,9 @@ class PreparedProgram {
   /// This holds for inner blocks too, those of loops and branches. Throws what `create_variables` throws. Variables
   /// that it has created in the outermost scope stay.
   LOD_TAGGED PreparedProgram(const E& executor, const ProgramDesc& program, Scope& scope,
-                             const std::vector<std::string>& fetch = {}, const RunLimits& limits = {})
-      : program_(operators_of_programs::prepare<E>(executor, program, scope, fetch, limits)) {}
+                             const std::vector<std::string>& fetch = {}, const RunLimits& limits = {},
+                             bool keep_values = false)
+      : program_(operators_of_programs::prepare<E>(executor, program, scope, fetch, limits, keep_values)) {}
   PreparedProgram(const PreparedProgram&) = delete;
   PreparedProgram& operator=(const PreparedProgram&) = delete;
   LOD_TAGGED ~PreparedProgram() = default;
@@ -155,7 +165,7 @@ namespace lod::inline LOD_INTERFACE::inline LOD_TARGET {
 template <Executor E>
 std::vector<AnyLoDTensor> run(const E& executor, const ProgramDesc& program, Scope& scope,
                               const RunOptions& options = {}) {
-  PreparedProgram<E> prepared(executor, program, scope, options.fetch, options.limits);
+  PreparedProgram<E> prepared(executor, program, scope, options.fetch, options.limits, options.keep_values);
   return prepared.run(options.feed, options.trace);
 }
 template <std::same_as<CpuExecutor> E = CpuExecutor>

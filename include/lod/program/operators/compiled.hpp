@@ -23,7 +23,7 @@ namespace lod::inline LOD_INTERFACE::compiled {
 std::span<const lod::detail::BuiltInOperator<CpuExecutor>> operators_of_programs();
 std::unique_ptr<lod::detail::ProgramToRun> prepare(const CpuExecutor& executor, const ProgramDesc& program,
                                                    Scope& scope, const std::vector<std::string>& fetch,
-                                                   const RunLimits& limits);
+                                                   const RunLimits& limits, bool keep_values);
 /// @}
 
 }  // namespace lod::inline LOD_INTERFACE::compiled
@@ -39,8 +39,8 @@ inline std::span<const detail::BuiltInOperator<CpuExecutor>> built_in<CpuExecuto
 template <>
 inline std::unique_ptr<detail::ProgramToRun> prepare(const CpuExecutor& executor, const ProgramDesc& program,
                                                      Scope& scope, const std::vector<std::string>& fetch,
-                                                     const RunLimits& limits) {
-  return compiled::prepare(executor, program, scope, fetch, limits);
+                                                     const RunLimits& limits, bool keep_values) {
+  return compiled::prepare(executor, program, scope, fetch, limits, keep_values);
 }
 
 }  // namespace lod::inline LOD_INTERFACE::inline LOD_TARGET::operators_of_programs

@@ -97,7 +97,7 @@ RunOperator<E> while_loop(const OperatorArguments& op) {
                      call.executor().resource());
         }
       }
-      body.run_step(keeps_steps ? step : 0);
+      body.run_step(keeps_steps ? step : 0, static_cast<std::int64_t>(step));
       if (keeps_steps) kept->push_back(&body[step].scope());
     }
   };

@@ -179,6 +179,7 @@ RunOperator<E> while_gradient(const OperatorArguments& op) {
     blocks.begin(steps);
     for (std::size_t step = steps.size(); step-- > 0;) {
       BlockToRun& block = blocks[step];
+      block.begin_step(static_cast<std::int64_t>(step));
       for (std::size_t i = 0; i < inner_dy.size(); ++i) {
         if (inner_dy[i].empty() || inner_dy[i] == empty_variable_name) continue;
         copy_gradient(call.variable(dy, i), block.scope().at(inner_dy[i]), resource);

@@ -112,7 +112,7 @@ RunOperator<E> static_rnn(const OperatorArguments& op) {
             i == 0 ? call.tensor(initial, k) : tensor_in(body[keeps_steps ? number - 1 : 0], after[k]);
         copy_value(state, tensor_in(step, before[k]), resource);
       }
-      body.run_step(number);
+      body.run_step(number, i);
       if (keeps_steps) kept->push_back(&step.scope());
       for (std::size_t k = 0; k < output_names.size(); ++k) {
         const AnyLoDTensor& row = tensor_in(step, output_names[k]);
