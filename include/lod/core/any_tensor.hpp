@@ -98,9 +98,9 @@ LOD_TAGGED void check_element_type(DataType type, const char* what) {
 }
 
 /// Gives up the memory of a tensor's values, but nothing else, so that it can be `resized` without another allocation
-/// than theirs. It must not be read until then.
+/// than theirs. It must not be read until then. Returns a tensor of the same type and row shape, without rows.
 template <class Device>
-LOD_TAGGED void give_up_memory(BasicAnyLoDTensor<Device>& x) noexcept;
+LOD_TAGGED BasicAnyLoDTensor<Device> give_up_memory(BasicAnyLoDTensor<Device>& x) noexcept;
 
 }  // namespace detail
 
@@ -289,7 +289,7 @@ class BasicAnyLoDTensor {
   LOD_TAGGED ~BasicAnyLoDTensor() = default;
 
  private:
-  friend void detail::give_up_memory<Device>(BasicAnyLoDTensor& x) noexcept;
+  friend BasicAnyLoDTensor detail::give_up_memory<Device>(BasicAnyLoDTensor& x) noexcept;
 
   using RowShape = detail::Reference<const detail::RowShape>;
   static constexpr Shape scalar_row{};
@@ -333,9 +333,14 @@ class BasicAnyLoDTensor {
 namespace detail {
 
 template <class Device>
-LOD_TAGGED void give_up_memory(BasicAnyLoDTensor<Device>& x) noexcept {
+LOD_TAGGED BasicAnyLoDTensor<Device> give_up_memory(BasicAnyLoDTensor<Device>& x) noexcept {
   x.bytes_ = Buffer<std::byte, Device>(x.bytes_.resource());
   x.read_only_ = false;
+  BasicAnyLoDTensor<Device> without_rows;
+  without_rows.data_type_ = x.data_type_;
+  without_rows.row_shape_ = x.row_shape_;
+  without_rows.row_size_ = x.row_size_;
+  return without_rows;
 }
 
 }  // namespace detail

@@ -42,8 +42,7 @@ class KeptOutputs {
       auto& [resource, structure] = outputs_[place];
       if (variables[place] != &output || !resource || tensor.resource() != resource) continue;
       structure = std::move(tensor);
-      give_up_memory(structure);
-      tensor = Any();
+      tensor = give_up_memory(structure);  // an operator may leave the type as it is
     }
   }
   /// Where the memory of the output at this place comes from, if it is one of those.
