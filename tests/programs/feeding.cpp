@@ -327,6 +327,24 @@ TEST_CASE("channel_send, channel_recv: two programs in two threads pass batches"
   }
 }
 
+TEST_CASE("channel_send: what is sent outlives the program, with rows and without") {
+  for (const std::int64_t rows : {std::int64_t{0}, std::int64_t{3}}) {
+    lod::Scope scope;
+    const auto program = program_with({op("channel_create", {}, {{"Out", {"channel"}}}, {attr("capacity", 1)}),
+                                       op("scale", {{"X", {"x"}}}, {{"Out", {"y"}}}, {attr("scale", 2.0F)}),
+                                       op("channel_send", {{"Channel", {"channel"}}, {"X", {"y"}}}, {})},
+                                      lod::VarType::CHANNEL, {"channel"});
+    {
+      lod::PreparedProgram<> sender(lod::CpuExecutor(1), program, scope);
+      sender.run({{"x", plain<float>({rows, 1}, Floats(static_cast<std::size_t>(rows), 1.0F))}});
+    }
+    Channel::Value value;
+    REQUIRE(scope.at("channel").get<std::shared_ptr<Channel>>()->receive(value) == Outcome::DONE);
+    CHECK(numbers<float>(value[0]) == Floats(static_cast<std::size_t>(rows), 2.0F));
+    CHECK(value[0].resized(lod::DataType::FP32, LoD(), {1}, 5, value[0].resource()).rows() == 5);
+  }
+}
+
 TEST_CASE("RunLimits::wait: a program that waits for others does not do so for ever") {
   lod::Scope scope;
   const auto program = [](std::vector<lod::OpDesc> ops) {

@@ -51,7 +51,11 @@ TEST_CASE("replaced operators run in programs that are prepared afterwards, and 
                        "operator 'nothing of the kind': there is none to replace", std::invalid_argument);
   CHECK_THROWS_AS(lod::operators().replace("square", {}), std::invalid_argument);
   const auto x = lod_test::plain<float>({2}, {2, 3});
-  const auto squares = [&] { return lod_test::numbers<float>(lod_test::apply("square", {{"X", {x}}}, {"Out"})[0]); };
+  const auto program = lod_test::program_of({lod_test::op("square", {{"X", {"x"}}}, {{"Out", {"y"}}})});
+  const auto squares = [&] {
+    lod::Scope scope;
+    return lod_test::numbers<float>(lod::run(program, scope, {.feed = {{"x", x}}, .fetch = {"y"}})[0]);
+  };
   other.prepare = lod::operators().built_in("exp")->prepare;
   lod::operators().replace("square", other);
   CHECK(squares()[0] == doctest::Approx(7.389056));

@@ -200,9 +200,9 @@ TEST_CASE("PreparedProgram: a second run of the same shapes allocates nothing") 
   const lod::Feed other = {{"x", AnyLoDTensor(ragged<float>({2, 1}, {2}, {2, 0, 2, 2, 0, 2}))}};
   CHECK(numbers<float>(prepared.run(feed)[1]) == Floats{11, 22, 33, 15, 27, 39, 14, 25, 36});
   const void* const before = prepared.run(other)[1].bytes().data();
-  const std::int64_t allocations = lod_test::allocations;
+  const std::int64_t so_far = lod_test::allocations;
   const auto& out = prepared.run(feed);
-  if (lod_test::counts_allocations) CHECK(lod_test::allocations == allocations);
+  if (lod_test::counts_allocations) CHECK(lod_test::allocations == so_far);
   CHECK(out[1].bytes().data() == before);
   CHECK(numbers<float>(out[1]) == Floats{11, 22, 33, 15, 27, 39, 14, 25, 36});
 }
@@ -241,7 +241,8 @@ TEST_CASE(
 TEST_CASE("PreparedProgram: temporaries take turns in the same memory, less than two thirds of what they have alone") {
   Scope scope;
   const ProgramDesc program = stacked_lstm(scope);
-  const std::vector<std::vector<std::int64_t>> batches = {{90, 0, 70, 140}, {9, 0, 7, 14}, {3}, {0, 0}, {}, {80, 90}};
+  const std::vector<std::vector<std::int64_t>> many_lengths = {{90, 0, 70, 140}, {9, 0, 7, 14}, {3}, {0, 0}, {},
+                                                               {80, 90}};
   std::vector<Floats> results[2];
   std::size_t most[2] = {};
   for (const bool keep : {false, true}) {
@@ -250,7 +251,7 @@ TEST_CASE("PreparedProgram: temporaries take turns in the same memory, less than
     {
       lod::PreparedProgram prepared(lod::CpuExecutor(1, &memory), program, scope, {"y"}, {}, keep);
       std::int64_t before = -1;
-      for (const auto& lengths : batches) {
+      for (const auto& lengths : many_lengths) {
         for (int run = 0; run < 3; ++run) {
           const lod::Feed feed = words_of(lengths);
           before = lod_test::allocations;
@@ -260,7 +261,7 @@ TEST_CASE("PreparedProgram: temporaries take turns in the same memory, less than
         }
         if (most[keep] == 0) most[keep] = memory.most_bytes;
       }
-      copy = prepared.run(words_of(batches.back()))[0];
+      copy = prepared.run(words_of(many_lengths.back()))[0];
     }
     CHECK(numbers<float>(copy) == results[keep].back());
     copy = AnyLoDTensor();
@@ -271,7 +272,7 @@ TEST_CASE("PreparedProgram: temporaries take turns in the same memory, less than
   CHECK(10 * most[0] <= 6 * most[1]);
   // So a limit suffices that is too low for all of them.
   const auto limit = static_cast<std::int64_t>((most[0] + most[1]) / 2);
-  lod::RunOptions options = {.feed = words_of(batches[0]), .fetch = {"y"}, .limits = {.bytes = limit}};
+  lod::RunOptions options = {.feed = words_of(many_lengths[0]), .fetch = {"y"}, .limits = {.bytes = limit}};
   CHECK(numbers<float>(lod::run(lod::CpuExecutor(1), program, scope, options)[0]) == results[0][0]);
   options.keep_values = true;
   CHECK_THROWS_AS(lod::run(lod::CpuExecutor(1), program, scope, options), lod::LimitExceeded);

@@ -81,7 +81,7 @@ class Interpreter final : public detail::ProgramToRun {
     }
     for (std::size_t k = 0; k < results_.size(); ++k) {
       fetch(*fetched_[k], results_[k]);
-      if (memory_ || root_->is_shared(results_[k].resource())) let_go_of(results_[k]);
+      if (memory_ || root_->is_shared(results_[k].resource())) detail::let_go_of_resource(results_[k]);
     }
     let_go(feed);
     return results_;
@@ -134,22 +134,12 @@ class Interpreter final : public detail::ProgramToRun {
       root_->share_memory(running_.program->block(0), lifetimes.entries());
     }
   }
-  /// Memory with a limit, or shared, ends with this, unless there is some of it in use: what outlives this and has none
-  /// must not keep it.
-  static void let_go_of(AnyLoDTensor& x) noexcept {
-    if (!x.bytes().empty()) return;
-    try {
-      x = AnyLoDTensor(x.data_type(), x.lod(), x.row_shape(), uninitialized, x.rows());
-    } catch (...) {
-      x = AnyLoDTensor();
-    }
-  }
   // NOLINTNEXTLINE(bugprone-exception-escape): `get` throws only for what it does not hold
   static void let_go_of(Variable& variable) noexcept {
     if (variable.holds<AnyLoDTensor>()) {
-      let_go_of(variable.get<AnyLoDTensor>());
+      detail::let_go_of_resource(variable.get<AnyLoDTensor>());
     } else if (variable.holds<std::vector<AnyLoDTensor>>()) {
-      for (AnyLoDTensor& one : variable.get<std::vector<AnyLoDTensor>>()) let_go_of(one);
+      for (AnyLoDTensor& one : variable.get<std::vector<AnyLoDTensor>>()) detail::let_go_of_resource(one);
     } else if (variable.holds<AnySelectedRows>() && variable.get<AnySelectedRows>().value().bytes().empty()) {
       variable.get<AnySelectedRows>() = AnySelectedRows();
     }

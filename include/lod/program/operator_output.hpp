@@ -65,6 +65,17 @@ class KeptOutputs {
   std::vector<Output> outputs_;  // for each variable, or none
 };
 
+/// Memory of a program, with a limit or shared, ends with it, unless there is some of it in use: what outlives it and
+/// has none must not keep it.
+LOD_TAGGED inline void let_go_of_resource(AnyLoDTensor& x) noexcept {
+  if (!x.bytes().empty()) return;
+  try {
+    x = AnyLoDTensor(x.data_type(), x.lod(), x.row_shape(), uninitialized, x.rows());
+  } catch (...) {
+    x = AnyLoDTensor();
+  }
+}
+
 }  // namespace detail
 
 /// A tensor that an operator writes: that of a variable, with the memory of the run before. It goes to the variable

@@ -465,19 +465,20 @@ LOD_TAGGED inline std::optional<LoDTensorArrayDesc> describe_elements(const std:
 /// The type of a variable, and what is known of its present value: for tensors what `describe` returns for them; for
 /// the tensors of an array what they have in common, with -1 where they differ (no details for an array without
 /// tensors, nor for one whose tensors differ in data type or rank). The other lists have no details.
-LOD_TAGGED inline VarType describe(const Variable& variable) {
+template <std::same_as<Variable> V>  // not of what a variable can be made from
+LOD_TAGGED VarType describe(const V& variable) {
   VarType type{.type = variable.type()};
   if (variable.type() == VarType::LOD_TENSOR) {
-    type.lod_tensor = describe(variable.get<AnyLoDTensor>());
+    type.lod_tensor = describe(variable.template get<AnyLoDTensor>());
   } else if (variable.type() == VarType::SELECTED_ROWS) {
-    type.selected_rows = describe(variable.get<AnySelectedRows>());
+    type.selected_rows = describe(variable.template get<AnySelectedRows>());
   } else if (variable.type() == VarType::LOD_TENSOR_ARRAY) {
-    type.tensor_array = detail::describe_elements(variable.get<std::vector<AnyLoDTensor>>());
+    type.tensor_array = detail::describe_elements(variable.template get<std::vector<AnyLoDTensor>>());
   } else if (variable.type() == VarType::READER) {
-    if (const auto& reader = variable.get<std::shared_ptr<Reader>>()) type.reader = reader->desc();
+    if (const auto& reader = variable.template get<std::shared_ptr<Reader>>()) type.reader = reader->desc();
   } else if (variable.type() == VarType::TUPLE) {
     type.tuple.emplace();
-    for (const Variable& element : variable.get<std::vector<Variable>>()) {
+    for (const Variable& element : variable.template get<std::vector<Variable>>()) {
       type.tuple->element_type.push_back(element.type());
     }
   }

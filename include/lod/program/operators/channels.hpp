@@ -76,6 +76,12 @@ void write_all(const OperatorCall<E>& call, const Slot& out, std::vector<AnyLoDT
   }
 }
 
+/// What is sent of a tensor: its memory, if it has some, of which both sides have a part.
+inline Channel::Value sent(AnyLoDTensor x) {
+  detail::let_go_of_resource(x);
+  return {std::move(x)};
+}
+
 /// channel_create: -> Out, a new channel; capacity = 0: a sender waits for a receiver. data_type, which it had too, is
 /// not read: tensors of all types are sent.
 template <Executor E>
@@ -90,7 +96,7 @@ RunOperator<E> channel_send(const OperatorArguments& op) {
   return [channel = op.input("Channel"), x = op.input("X"), status = op.optional_output("Status"),
           longest = op.block().longest_wait()](OperatorCall<E>& call) {
     const auto to = channel_of(call.variable(channel));
-    write_status(call, status, is_done(to->send({call.tensor(x)}, longest), "a receiver"));
+    write_status(call, status, is_done(to->send(sent(call.tensor(x)), longest), "a receiver"));
   };
 }
 /// channel_recv: Channel -> Out, Status?: false if the channel is closed, and all has been received; then Out stays as
@@ -136,7 +142,7 @@ template <Executor E>
 RunOperator<E> enqueue(const OperatorArguments& op) {
   return [x = op.input("X"), queue = named_variable(op, op.desc().attr<std::string>("queue_name")),
           longest = op.block().longest_wait()](OperatorCall<E>& call) {
-    if (is_done(channel_of(*queue)->send({call.tensor(x)}, longest), "a receiver")) return;
+    if (is_done(channel_of(*queue)->send(sent(call.tensor(x)), longest), "a receiver")) return;
     throw EndOfData(detail::text({"queue '", queue->name(), "' is closed"}));
   };
 }
