@@ -409,7 +409,8 @@ runs = [
     (sparse_embedding, lambda: optimizer.SGD(0.5, grad_clip=paddle.nn.ClipGradByGlobalNorm(0.1)), "SGD 0.5 global"),
     (batch_norm, lambda: optimizer.SGD(0.1), "SGD 0.1"),
     (reductions, lambda: optimizer.Adam(0.05), "Adam 0.05"),
-    (sentiment_convolution, lambda: optimizer.Adagrad(0.1), "Adagrad 0.1"),
+    # With 0.1 half a unit in the last place of the parameters moves its losses by 2e-4, in PaddlePaddle as well.
+    (sentiment_convolution, lambda: optimizer.Adagrad(0.01), "Adagrad 0.01"),
     (stacked_lstm, lambda: optimizer.SGD(0.5), "SGD 0.5"),
     (semantic_roles, lambda: optimizer.SGD(0.1), "SGD 0.1"),
     (recommender, lambda: optimizer.SGD(0.01), "SGD 0.01"),
