@@ -12,6 +12,7 @@
 #include <lod/core/scalar.hpp>
 #include <lod/core/shape.hpp>
 #include <lod/core/target.hpp>
+#include <lod/ops/for_each_place.hpp>
 #include <lod/program/operator.hpp>
 #include <lod/program/operators/shapes.hpp>
 
