@@ -257,6 +257,7 @@ void sample(op::lstm_cell, auto& c) {
   lod::lstm_cell_into(c.executor, x, hidden, cell, c.lstm_weights(), c.out(), c.out(), c.out());
 }
 void sample(op::lstm_cell_grad, auto& c) {
+  if (!c.is_short()) return;
   const lod::Shape shape = {c.index.rows(), 2};
   const auto x = c.rows(), hidden = c.weights(shape), cell = c.weights(shape);
   const auto& weights = c.lstm_weights();
@@ -303,6 +304,7 @@ void sample(op::gru_cell, auto& c) {
                      {.reset_after = c.variant(2) == 0}, c.out(), c.out(), c.out());
 }
 void sample(op::gru_cell_grad, auto& c) {
+  if (!c.is_short()) return;
   if (c.variant(2) == 1) c.named("reset before");
   const bool reset_after = c.variant(2) == 0;
   const lod::Shape shape = {c.index.rows(), 2};

@@ -11,7 +11,7 @@
 namespace lod::inline LOD_INTERFACE::inline LOD_TARGET::operators_of_programs {
 
 template std::unique_ptr<detail::ProgramToRun> prepare(const CudaExecutor&, const ProgramDesc&, Scope&,
-                                                       const std::vector<std::string>&, const RunLimits&);
+                                                       const std::vector<std::string>&, const RunLimits&, bool);
 template std::span<const detail::BuiltInOperator<CudaExecutor>> all<CudaExecutor>();
 
 }  // namespace lod::inline LOD_INTERFACE::inline LOD_TARGET::operators_of_programs

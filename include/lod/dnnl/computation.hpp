@@ -49,6 +49,7 @@ inline const dnnl::engine& engine() {
   return *made;
 }
 
+/// How the numbers of an argument lie in memory.
 using Layout = dnnl::memory::desc;
 
 /// Whether sizes fit the 32 bits that oneDNN has for some of them, and there is something to compute.
@@ -141,6 +142,7 @@ class Computation {
     arguments_.push_back({name, made.there ? made.there.get() : made.here.get()});
     added_.push_back(std::move(made));
   }
+  /// The same of one that it writes.
   void add_output(int name, const Layout& here, const Layout& asked) { add(name, here, asked, true); }
 
   /// Runs it on numbers for each argument, in the order in which they were added. Allocates nothing but scratch memory.

@@ -92,6 +92,7 @@ class FileBatches final : public Reader {
     const std::int64_t end = next_ + std::min(options_.size, count_ - next_);
     if (end == next_ || (options_.drop_last && end - next_ < options_.size)) return std::nullopt;
     std::vector<AnyLoDTensor> batch;
+    batch.reserve(names_.size());
     for (std::size_t i = 0; i < names_.size(); ++i) {
       batch.push_back(order_.empty() ? file_.any_between(names_[i], next_, end) : gather(tensors_[i], next_, end));
     }

@@ -58,6 +58,7 @@ struct Model {
 
 /// From the library lodtensor::cpu.
 namespace compiled {
+/// See `load_model` of the namespace around.
 Model load_model(const std::string& program_path, const std::string& parameters_path);
 }
 

@@ -67,9 +67,9 @@ class Backward {
  public:
   using Names = GradientArguments::Names;
 
-  Backward(const ProgramDesc& program, std::string_view loss, const BackwardOptions& options,
+  Backward(ProgramDesc program, std::string_view loss, const BackwardOptions& options,
            typename GradientPath<E>::Find find)
-      : program_(program),
+      : program_(std::move(program)),
         loss_(loss),
         parameters_(find_parameters(options)),
         path_(program_, loss_, parameters_, Names(options.constants.begin(), options.constants.end()), find) {

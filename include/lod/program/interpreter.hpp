@@ -244,6 +244,7 @@ class Interpreter final : public detail::ProgramToRun {
     result = variable.get<AnyLoDTensor>();
   }
   /// What was fed is the caller's again.
+  // NOLINTNEXTLINE(bugprone-exception-escape): `get` throws only for what it does not hold
   void let_go(const Feed& feed) noexcept {
     for (const auto& one : feed) {
       Variable& variable = *feeds_.find(one.first)->second.variable;

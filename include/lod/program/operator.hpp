@@ -74,6 +74,7 @@ class OperatorCall {
   /// From now on the memory of an output, which is no input as well, comes from `resource`, to which `let_go` gives it
   /// back when nobody needs the value any more. O(variables).
   LOD_TAGGED void reuse(const Variable& output, auto* resource) { kept_.add(variables_, output, resource); }
+  /// Gives the memory of such an output back. Its type and row shape stay.
   LOD_TAGGED void let_go(Variable& output) { kept_.let_go(variables_, output); }
 
   /// The same operator on the CPU, for those of its variables whose tensors are in CPU memory: see

@@ -129,6 +129,7 @@ class PreparedBlock final : public BlockToRun {
     // Of their own, so that what one thread gets does not depend on what the other asks for.
     if (beside_) reused_beside_ = detail::ReusedMemory::make(running_.executor.resource());
     std::vector<std::size_t> steps;  // for each operator the number of steps up to it
+    steps.reserve(block.ops.size());
     for (const OpDesc& op : block.ops) {
       steps.push_back((steps.empty() ? 0 : steps.back()) + (detail::is_feed_or_fetch(op) ? 0 : 1));
     }
@@ -232,7 +233,7 @@ class PreparedBlock final : public BlockToRun {
     std::size_t k = 0;
     for (const auto* vars : {&op.inputs, &op.outputs}) {
       for (const OpDesc::Var& var : *vars) {
-        for (std::size_t end = k + var.arguments.size(); k < end; ++k) {
+        for (const std::size_t end = k + var.arguments.size(); k < end; ++k) {
           if (!variables[k] || !placement_->is_on_cpu(variables[k]->name()) || placement_->needs(i, var.parameter)) {
             continue;
           }

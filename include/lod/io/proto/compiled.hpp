@@ -23,17 +23,20 @@ void decode(std::string_view bytes, ProgramDesc& program);
 
 }  // namespace compiled
 
+/// @{
+/// As for other messages.
 template <>
-LOD_TAGGED inline void encode(const ProgramDesc& program, std::string& out) {
-  compiled::encode(program, out);
+LOD_TAGGED inline void encode(const ProgramDesc& message, std::string& out) {
+  compiled::encode(message, out);
 }
 template <>
 LOD_TAGGED inline ProgramDesc decode(std::string_view bytes) {
   return compiled::decode(bytes);
 }
 template <>
-LOD_TAGGED inline void decode(std::string_view bytes, ProgramDesc& program) {
-  compiled::decode(bytes, program);
+LOD_TAGGED inline void decode(std::string_view bytes, ProgramDesc& message) {
+  compiled::decode(bytes, message);
 }
+/// @}
 
 }  // namespace lod::inline LOD_INTERFACE

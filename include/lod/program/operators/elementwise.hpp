@@ -106,10 +106,10 @@ class Broadcast {
   /// The places of elements, for kernels: plain numbers.
   struct PairsOfPlaces {
     int rank;
-    std::int64_t dims[Shape::max_rank];
-    std::int64_t steps[2][Shape::max_rank];
+    std::int64_t dims[Shape::max_rank] = {};
+    std::int64_t steps[2][Shape::max_rank] = {};
 
-    explicit PairsOfPlaces(const Broadcast& of) noexcept : rank(static_cast<int>(of.shape_.size())), dims(), steps() {
+    explicit PairsOfPlaces(const Broadcast& of) noexcept : rank(static_cast<int>(of.shape_.size())) {
       std::copy(of.shape_.begin(), of.shape_.end(), dims);
       for (std::size_t which = 0; which < 2; ++which) std::copy_n(of.strides_[which].begin(), rank, steps[which]);
     }
