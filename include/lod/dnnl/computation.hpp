@@ -73,6 +73,7 @@ inline Layout layout(const dnnl::memory::dims& dims, dnnl::memory::format_tag or
 /// While it exists, oneDNN works for the calling thread with so many threads, and with the standard control word.
 class Team {
  public:
+  /// Of 1 or more.
   explicit Team(int threads) {
 #ifdef _OPENMP
     before_ = omp_get_max_threads();
