@@ -41,7 +41,7 @@ struct RunLimits {
   /// The memory for tensors and of operators at a time, those that the scope had before not counted; nor the offsets of
   /// levels. Only for a CpuExecutor; others throw std::invalid_argument.
   std::int64_t bytes = std::numeric_limits<std::int64_t>::max();
-  /// How long an operator waits for others, at a time: those that send to a channel and receive from one.
+  /// How long all its operators together wait for others: those that send to a channel, receive from one, and read.
   WaitingTime wait = no_waiting_limit;
 };
 
