@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 /// @file
-/// The CPU back end: the kernels of every operation for CpuExecutor. xsimd is included here and nowhere else; threads
-/// are used if the including file is compiled with OpenMP.
+/// The CPU back end: the kernels of every operation for CpuExecutor. xsimd is included here and nowhere else.
 ///
 /// Or from the library lodtensor::cpu, whose target defines LOD_CPU_LIBRARY: kernels for elements of type float,
 /// double, float16, bfloat16, int32 and int64 are then called, not compiled, threads included, and use the widest

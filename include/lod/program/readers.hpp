@@ -28,18 +28,17 @@ namespace lod::inline LOD_INTERFACE {
 /// before the channel was closed.
 class ChannelReader final : public Reader {
  public:
-  /// `next` waits for a step for at most `longest`, then throws LimitExceeded.
-  LOD_TAGGED explicit ChannelReader(std::shared_ptr<Channel> channel, ReaderDesc desc = {},
-                                    WaitingTime longest = no_waiting_limit)
-      : channel_(std::move(channel)), desc_(std::move(desc)), longest_(longest) {}
+  LOD_TAGGED explicit ChannelReader(std::shared_ptr<Channel> channel, ReaderDesc desc = {})
+      : channel_(std::move(channel)), desc_(std::move(desc)) {}
   ChannelReader(const ChannelReader&) = delete;
   ChannelReader& operator=(const ChannelReader&) = delete;
   LOD_TAGGED ~ChannelReader() override = default;
 
   LOD_TAGGED ReaderDesc desc() const override { return desc_; }
-  LOD_TAGGED std::optional<std::vector<AnyLoDTensor>> next() override {
+  LOD_TAGGED std::optional<std::vector<AnyLoDTensor>> next() override { return next_within(no_waiting_limit); }
+  LOD_TAGGED std::optional<std::vector<AnyLoDTensor>> next_within(WaitingTime longest) override {
     std::vector<AnyLoDTensor> step;
-    const Channel::Outcome outcome = channel_->receive(step, longest_);
+    const Channel::Outcome outcome = channel_->receive(step, longest);
     if (outcome == Channel::Outcome::TIMED_OUT) detail::throw_waited_too_long("a step");
     if (outcome == Channel::Outcome::CLOSED) return std::nullopt;
     return step;
@@ -52,7 +51,6 @@ class ChannelReader final : public Reader {
  private:
   std::shared_ptr<Channel> channel_;
   ReaderDesc desc_;
-  WaitingTime longest_;
 };
 
 /// Reads ahead: a thread of its own takes the next steps from another reader while the caller works on the current one.
@@ -71,10 +69,13 @@ class ReadAhead final : public Reader {
 
   LOD_TAGGED ReaderDesc desc() const override { return from_->desc(); }
   /// Throws what the other reader threw, once the steps before that have been returned.
-  LOD_TAGGED std::optional<std::vector<AnyLoDTensor>> next() override {
+  LOD_TAGGED std::optional<std::vector<AnyLoDTensor>> next() override { return next_within(no_waiting_limit); }
+  LOD_TAGGED std::optional<std::vector<AnyLoDTensor>> next_within(WaitingTime longest) override {
     if (!read_) start();
     std::vector<AnyLoDTensor> step;
-    if (read_->receive(step) == Channel::Outcome::DONE) return step;
+    const Channel::Outcome outcome = read_->receive(step, longest);
+    if (outcome == Channel::Outcome::DONE) return step;
+    if (outcome == Channel::Outcome::TIMED_OUT) detail::throw_waited_too_long("a step");
     if (error_) std::rethrow_exception(error_);
     return std::nullopt;
   }
