@@ -120,9 +120,9 @@ class Interpreter final : public detail::ProgramToRun {
       throw std::invalid_argument("RunLimits: a limit of bytes needs a CpuExecutor");
     }
   }
-  /// Lets the temporaries of the program's own block share memory, unless somebody else may ask for them: the caller,
-  /// an operator that owns blocks, or one in an inner block. An output that is an input as well has memory in turns
-  /// anyway.
+  /// Lets the temporaries of the program's own block share memory, except for those that are used from outside: by the
+  /// caller, by an operator that owns blocks, or by one in an inner block. An output that is an input as well takes
+  /// turns anyway.
   void share_memory(const std::vector<std::string>& fetch) {
     if constexpr (std::same_as<E, CpuExecutor>) {
       detail::NameSet kept(fetch.begin(), fetch.end());
