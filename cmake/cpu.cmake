@@ -63,7 +63,4 @@ foreach(target IN LISTS lodtensor_cpu_targets)
   set_target_properties(${target} PROPERTIES INTERPROCEDURAL_OPTIMIZATION OFF)
   target_compile_options(${target} PRIVATE -ffunction-sections -fdata-sections
     $<$<BOOL:${LODTENSOR_WARNINGS_AS_ERRORS}>:-Werror>)
-  if(TARGET lodtensor::openmp)
-    target_link_libraries(${target} PRIVATE lodtensor::openmp)
-  endif()
 endforeach()

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 /// @file
 /// @ingroup descriptions
-/// Readers that read from others: from a channel, and ahead of who asks. Those of files are in <lod/io/batches.hpp>.
+/// Readers on top of a channel, and of another reader ahead of time. Those of files are in <lod/io/batches.hpp>.
 #pragma once
 
 #include <lod/core/any_tensor.hpp>
@@ -24,8 +24,8 @@
 
 namespace lod::inline LOD_INTERFACE {
 
-/// Reads what somebody sends to a channel: each value is the tensors of a step. The last step is the last one before
-/// the channel is closed.
+/// Reads what is sent to a channel: each value holds the tensors of one step. Reading ends with the last value sent
+/// before the channel was closed.
 class ChannelReader final : public Reader {
  public:
   LOD_TAGGED explicit ChannelReader(std::shared_ptr<Channel> channel, ReaderDesc desc = {})
@@ -53,12 +53,12 @@ class ChannelReader final : public Reader {
   ReaderDesc desc_;
 };
 
-/// Reads ahead: while one step is worked on, a thread of its own has another reader make the next one. It is the only
-/// one to use that reader, which works in this thread from the first `next` on, and is interrupted where reading ends
+/// Reads ahead: a thread of its own takes the next steps from another reader while the caller works on the current one.
+/// The thread starts with the first `next`, is then the only user of that reader, and interrupts it if reading ends
 /// before its last step.
 class ReadAhead final : public Reader {
  public:
-  /// As many steps as `steps`, 1 or more, wait to be asked for.
+  /// Keeps up to `steps` steps ready, 1 or more.
   LOD_TAGGED explicit ReadAhead(std::shared_ptr<Reader> from, std::size_t steps = 2)
       : from_(std::move(from)), steps_(steps) {
     if (!from_ || steps_ == 0) throw std::invalid_argument("ReadAhead: expected a reader, and 1 step or more");
@@ -68,7 +68,7 @@ class ReadAhead final : public Reader {
   LOD_TAGGED ~ReadAhead() override { stop(); }
 
   LOD_TAGGED ReaderDesc desc() const override { return from_->desc(); }
-  /// Throws what the other reader has thrown, after the steps before that.
+  /// Throws what the other reader threw, once the steps before that have been returned.
   LOD_TAGGED std::optional<std::vector<AnyLoDTensor>> next() override { return next_within(no_waiting_limit); }
   LOD_TAGGED std::optional<std::vector<AnyLoDTensor>> next_within(WaitingTime longest) override {
     if (!read_) start();
