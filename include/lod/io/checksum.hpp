@@ -6,6 +6,11 @@
 
 #include <lod/core/target.hpp>
 
+// They stand before xxhash.h, which includes headers of the C library between the braces of an extern "C".
+#include <cstddef>
+#include <cstdint>
+#include <cstdlib>
+
 // At -Og g++ does not see through the function pointers by which xxHash tells its loops what to inline, and stops with
 // an error. g++ 12 warns that its own AVX-512 header uses uninitialized variables.
 #if defined(__GNUC__) && !defined(__clang__)
@@ -23,9 +28,6 @@
 #  pragma GCC diagnostic pop
 #  pragma GCC pop_options
 #endif
-
-#include <cstddef>
-#include <cstdint>
 
 namespace lod::inline LOD_INTERFACE::detail::inline LOD_TARGET {
 
