@@ -184,17 +184,16 @@ struct Multiplies {
     return kernel::Multiply()(a, b);
   }
 };
-template <class T>
-LOD_HOST_DEVICE void check_divisor(T divisor) {
-  if constexpr (std::integral<T>) {
-    if (divisor == 0) throw OutOfRange("Y: a divisor is 0");
-  }
+/// On the CPU alone: no device computes quotients of integers.
+template <std::integral T>
+void check_divisor(T divisor) {
+  if (divisor == 0) throw OutOfRange("Y: a divisor is 0");
 }
 struct Divides {
   static constexpr const auto& into = div_into;
   template <class T>
   LOD_HOST_DEVICE T operator()(T a, T b) const {
-    check_divisor(b);
+    if constexpr (std::integral<T>) check_divisor(b);
     return kernel::Divide()(a, b);
   }
 };
@@ -220,9 +219,9 @@ struct Power {
 struct Remainder {
   template <class T>
   LOD_HOST_DEVICE T operator()(T a, T b) const {
-    check_divisor(b);
     T rest;
     if constexpr (std::integral<T>) {
+      check_divisor(b);
       if (b == -1) return 0;  // the least number divided by -1 exceeds the greatest
       rest = static_cast<T>(a % b);
     } else {
@@ -235,8 +234,8 @@ struct Remainder {
 struct FloorQuotient {
   template <class T>
   LOD_HOST_DEVICE T operator()(T a, T b) const {
-    check_divisor(b);
     if constexpr (std::integral<T>) {
+      check_divisor(b);
       const T quotient = kernel::Divide()(a, b);
       return b != -1 && a % b != 0 && (a < 0) != (b < 0) ? static_cast<T>(quotient - 1) : quotient;
     } else {
