@@ -26,6 +26,7 @@ from pathlib import Path
 from types import FrameType
 from typing import IO, Any, NoReturn
 
+import cliffs
 import compare
 import report
 from results import (
@@ -48,6 +49,7 @@ ROOT = Path(__file__).resolve().parent.parent
 PEERS = ROOT / "benchmarks" / "peers"
 ENVIRONMENTS = ROOT / "build" / "peers"
 PROGRAM = ROOT / "build" / "release" / "benchmarks" / "benchmark_suite"
+CLIFFS = PROGRAM.with_name("benchmark_cliffs")
 
 # A workload whose roofs moved is measured this many times at most.
 ATTEMPTS = 2
@@ -526,15 +528,26 @@ class Bench:
         return record | ({"left_out": True} if left_out else {})
 
 
-def build() -> Path:
-    """benchmark_suite, built as the preset `release` says."""
+def build(program: Path) -> Path:
+    """The program, built as the preset `release` says."""
     for command in (
         [str(ROOT / "tools" / "install-dependencies"), "bench"],
         ["cmake", "--preset", "release"],
-        ["cmake", "--build", "--preset", "release", "--target", "benchmark_suite"],
+        ["cmake", "--build", "--preset", "release", "--target", program.name],
     ):
         subprocess.run(command, cwd=ROOT, check=True)
-    return PROGRAM
+    return program
+
+
+def program_of(options: argparse.Namespace, ours: Path) -> Path | None:
+    """What --program says, or our own, built; None if the build failed."""
+    if options.program and not options.program.is_file():
+        raise UsageError(f"{options.program} is no program")
+    try:
+        return options.program.resolve() if options.program else build(ours)
+    except (OSError, subprocess.CalledProcessError) as error:
+        print(f"tools/bench: the build failed: {error}", file=sys.stderr)
+        return None
 
 
 def benchmark(options: argparse.Namespace) -> int:
@@ -545,12 +558,8 @@ def benchmark(options: argparse.Namespace) -> int:
         chosen = options.peers.split(",")
         if unknown := [name for name in chosen if name not in names]:
             raise UsageError(f"there is no peer {', '.join(unknown)}; there are: {', '.join(names) or 'none'}")
-    if options.program and not options.program.is_file():
-        raise UsageError(f"{options.program} is no program")
-    try:
-        path = options.program.resolve() if options.program else build()
-    except (OSError, subprocess.CalledProcessError) as error:
-        print(f"tools/bench: the build failed: {error}", file=sys.stderr)
+    path = program_of(options, PROGRAM)
+    if path is None:
         return 1
 
     options.output.mkdir(parents=True, exist_ok=True)
@@ -656,6 +665,29 @@ def compare_files(options: argparse.Namespace) -> int:
     return 0
 
 
+def find_cliffs(options: argparse.Namespace) -> int:
+    """Writes <output>/cliffs.json, prints the table; the exit status."""
+    path = program_of(options, CLIFFS)
+    if path is None:
+        return 1
+    started = time.monotonic()
+    try:
+        lines = cliffs.run(path, options.cliffs, options.threads or 1, options.only.pattern)
+    except subprocess.CalledProcessError as error:
+        print(f"tools/bench: {path.name} ended with {error.returncode}", file=sys.stderr)
+        return 1
+    if not lines:
+        raise UsageError("no operation has such a name")
+    data = {"revision": revision(), "machine": machine(), "threads": options.threads or 1, "form": options.cliffs,
+            "seconds": round(time.monotonic() - started), "lines": lines}  # fmt: skip
+    options.output.mkdir(parents=True, exist_ok=True)
+    file = options.output / "cliffs.json"
+    file.write_text(to_json(data), encoding="utf-8")
+    print(cliffs.render(lines))
+    print(f"results: {file}")
+    return 0
+
+
 # The command line
 
 
@@ -699,6 +731,15 @@ def parse(arguments: Sequence[str]) -> argparse.Namespace:
     )
     beside = "only write the report of these results, beside them unless --output says otherwise"
     what.add_argument("--report", type=Path, metavar="FILE.json", help=beside)
+    what.add_argument(
+        "--cliffs",
+        nargs="?",
+        choices=("short", "full"),
+        const="full",
+        help="walk operations over row sizes, lengths, values and types, on one thread unless --threads says "
+        "otherwise, and print where one takes twice as long a byte as on data that differ a little; writes "
+        "<output>/cliffs.json. Minutes; `--cliffs short` takes 20 seconds. With --only, operations whose name has a match",
+    )
     add("--html", type=Path, metavar="FILE", help="with --compare: write a page too")
     add(
         "--summary-svg", type=Path, metavar="PATH", help="write a picture of the main results too, as the README has it"
@@ -733,6 +774,8 @@ def main(arguments: Sequence[str]) -> int:
     try:
         if options.compare:
             return compare_files(options)
+        if options.cliffs:
+            return find_cliffs(options)
         if options.report:
             write_reports(options.report, options)
             return 0

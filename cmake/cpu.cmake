@@ -65,7 +65,4 @@ foreach(target IN LISTS lodtensor_cpu_targets)
   target_compile_options(${target} PRIVATE -ffunction-sections -fdata-sections
     $<$<CXX_COMPILER_ID:GNU>:--param=ggc-min-heapsize=1048576>
     $<$<BOOL:${LODTENSOR_WARNINGS_AS_ERRORS}>:-Werror>)
-  if(TARGET lodtensor::openmp)
-    target_link_libraries(${target} PRIVATE lodtensor::openmp)
-  endif()
 endforeach()

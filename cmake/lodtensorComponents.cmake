@@ -1,23 +1,31 @@
 # SPDX-License-Identifier: Apache-2.0
 # The optional targets. Each is lodtensor::lodtensor together with the headers or flags of one other library. The build
 # of this repository and the installed package both take them from here.
-set(lodtensor_COMPONENTS openmp proto file thrust cuda_headers xtensor dlpack npz dnnl native)
+set(lodtensor_COMPONENTS openmp tbb proto file thrust cuda_headers xtensor dlpack npz dnnl native)
 
 # Defines the target lodtensor::<component> and sets lodtensor_<component>_FOUND, if what the component needs is found;
 # lodtensor_<component>_NOT_FOUND_MESSAGE says what is missing if not.
 macro(lodtensor_find_component component)
   set(lodtensor_${component}_FOUND FALSE)
   if("${component}" STREQUAL "openmp")
-    # Threads for CpuExecutor.
+    # CpuExecutor's threads are OpenMP's.
     set(lodtensor_openmp_NOT_FOUND_MESSAGE "OpenMP for C++ was not found")
     find_package(OpenMP QUIET COMPONENTS CXX)
     if(TARGET OpenMP::OpenMP_CXX)
       _lodtensor_add_component(openmp OpenMP::OpenMP_CXX)
+      target_compile_definitions(lodtensor::openmp INTERFACE LOD_OPENMP)
+    endif()
+  elseif("${component}" STREQUAL "tbb")
+    # CpuExecutor's threads are oneTBB's.
+    set(lodtensor_tbb_NOT_FOUND_MESSAGE "oneTBB was not found")
+    find_package(TBB QUIET)
+    if(TARGET TBB::tbb)
+      _lodtensor_add_component(tbb TBB::tbb)
+      target_compile_definitions(lodtensor::tbb INTERFACE LOD_TBB)
     endif()
   elseif("${component}" STREQUAL "cpu")
-    # <lod/cpu.hpp> with compiled kernels, whose threads are OpenMP's where the library was built with it.
+    # <lod/cpu.hpp> with compiled kernels.
     set(lodtensor_cpu_NOT_FOUND_MESSAGE "built without -DLODTENSOR_CPU=ON")
-    lodtensor_find_component(openmp)
     _lodtensor_add_library(cpu)
   elseif("${component}" STREQUAL "proto")
     # <lod/proto.hpp>. protozero has neither a CMake package nor a pkg-config file: its headers are looked for.
@@ -111,12 +119,12 @@ macro(lodtensor_find_component component)
     # <lod/dnnl.hpp>. oneDNN's own CMake package looks for OpenCL, too, which comes in other packages: its header and
     # library are looked for. Its threads are OpenMP's, as many as an executor has.
     set(lodtensor_dnnl_NOT_FOUND_MESSAGE "oneDNN, or OpenMP for C++, was not found")
-    lodtensor_find_component(openmp)
+    find_package(OpenMP QUIET COMPONENTS CXX)
     find_path(LODTENSOR_DNNL_INCLUDE_DIR oneapi/dnnl/dnnl.hpp DOC "Where oneDNN's headers are")
     find_library(LODTENSOR_DNNL_LIBRARY dnnl DOC "The library oneDNN")
     mark_as_advanced(LODTENSOR_DNNL_INCLUDE_DIR LODTENSOR_DNNL_LIBRARY)
-    if(TARGET lodtensor::openmp AND LODTENSOR_DNNL_INCLUDE_DIR AND LODTENSOR_DNNL_LIBRARY)
-      _lodtensor_add_component(dnnl lodtensor::openmp "${LODTENSOR_DNNL_LIBRARY}")
+    if(TARGET OpenMP::OpenMP_CXX AND LODTENSOR_DNNL_INCLUDE_DIR AND LODTENSOR_DNNL_LIBRARY)
+      _lodtensor_add_component(dnnl OpenMP::OpenMP_CXX "${LODTENSOR_DNNL_LIBRARY}")
       target_include_directories(lodtensor::dnnl INTERFACE "${LODTENSOR_DNNL_INCLUDE_DIR}")
     endif()
   elseif("${component}" STREQUAL "native")

@@ -7,6 +7,7 @@
 #include "workload.hpp"
 #include <lod/lod.hpp>
 
+#include <algorithm>
 #include <cstdint>
 #include <span>
 #include <string>
@@ -20,9 +21,14 @@ std::int64_t rows_of(const Workload& workload) {
   return bytes_of(workload.size) / (workload.row_size * static_cast<std::int64_t>(sizeof(T)));
 }
 
-/// The LoD of a workload: one level, by the name of its lengths.
+/// The LoD of a workload: one level, by the name of its lengths; "20 levels" are 19 of one sequence each above "u16".
 template <class T>
 lod::LoD lod_of(const Workload& workload) {
+  if (workload.lengths == "20 levels") {
+    std::vector<std::vector<std::int64_t>> levels(20, lengths("u16", rows_of<T>(workload)));
+    std::fill_n(levels.begin(), 19, std::vector<std::int64_t>(levels.back().size(), 1));
+    return lod::LoD::from_lengths(levels);
+  }
   return lod::LoD::from_lengths({lengths(workload.lengths, rows_of<T>(workload))});
 }
 

@@ -2,12 +2,14 @@
 #include "distributions.hpp"
 
 #include <algorithm>
+#include <charconv>
 #include <cmath>
 #include <functional>
 #include <numbers>
 #include <random>
 #include <stdexcept>
 #include <string>
+#include <utility>
 
 namespace benchmarks {
 namespace {
@@ -48,8 +50,15 @@ std::int64_t zipf_rank(std::mt19937_64& engine, double exponent, std::int64_t he
 
 std::vector<std::int64_t> lengths(std::string_view name, std::int64_t rows) {
   std::mt19937_64 engine(seed);
-  if (name == "u16") return up_to(rows, [&] { return between(engine, 1, 31); });
-  if (name == "u256") return up_to(rows, [&] { return between(engine, 1, 511); });
+  const auto number = [](std::string_view digits) {
+    std::int64_t value = 0;
+    const char* const end = digits.data() + digits.size();
+    return std::from_chars(digits.data(), end, value).ptr == end ? value : 0;
+  };
+  if (const std::int64_t mean = name.starts_with('u') ? number(name.substr(1)) : 0; mean > 0) {
+    return up_to(rows, [&] { return between(engine, 1, 2 * mean - 1); });
+  }
+  if (const std::int64_t all = number(name); all > 0) return up_to(rows, [all] { return all; });
   if (name == "zipf11") {
     const auto most = static_cast<double>(std::max<std::int64_t>(rows / 8, 1));
     return up_to(rows,
@@ -64,6 +73,7 @@ std::vector<std::int64_t> lengths(std::string_view name, std::int64_t rows) {
   if (name == "empty90") {
     return up_to(rows, [&] { return engine() % 10 > 0 ? 0 : between(engine, 1, 31); });
   }
+  if (name == "empty") return std::vector<std::int64_t>(static_cast<std::size_t>(rows), 0);
   if (name == "all1") return std::vector<std::int64_t>(static_cast<std::size_t>(rows), 1);
   if (name == "one") return {rows};
   if (name == "pow2align") return up_to(rows, [] { return 16; });
@@ -92,6 +102,17 @@ std::vector<std::int64_t> ids(std::string_view name, std::int64_t count, std::in
     throw std::invalid_argument("no ids have the name " + std::string(name));
   }
   return result;
+}
+
+std::int64_t bytes_of(const std::string& size) {
+  std::int64_t number = 0;
+  const char* const end = size.data() + size.size();
+  const std::string unit = std::from_chars(size.data(), end, number).ptr;
+  for (const auto& [name, bytes] :
+       {std::pair{"B", 1}, std::pair{"KiB", 1 << 10}, std::pair{"MiB", 1 << 20}, std::pair{"GiB", 1 << 30}}) {
+    if (unit == name) return number * bytes;
+  }
+  throw std::invalid_argument("no size: " + size);
 }
 
 }  // namespace benchmarks

@@ -11,10 +11,11 @@
 namespace benchmarks {
 
 /// Lengths of sequences with `rows` rows in all, by name:
-///   u16        even over 1 to 31
-///   u256       even over 1 to 511
+///   u<mean>    even over 1 to 2 mean - 1: u16, u256, ...
+///   <number>   so long each; the last is cut
 ///   zipf11     Pareto with exponent 1.1, at most an eighth of the rows
 ///   giant      nine tenths of the rows in one sequence in the middle, the others 4 long
+///   empty      as many empty sequences as there would be rows
 ///   empty90    nine of ten are empty, the others even over 1 to 31
 ///   all1       1 each
 ///   one        one sequence
@@ -30,5 +31,8 @@ std::vector<std::int64_t> lengths(std::string_view name, std::int64_t rows);
 ///   sorted   uniform, ascending
 /// Throws std::invalid_argument for another name.
 std::vector<std::int64_t> ids(std::string_view name, std::int64_t count, std::int64_t height);
+
+/// "64KiB", "128MiB", ... as a number of bytes.
+std::int64_t bytes_of(const std::string& size);
 
 }  // namespace benchmarks

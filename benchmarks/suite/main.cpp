@@ -2,23 +2,20 @@
 /// @file
 /// benchmark_suite: lists workloads, and runs one of them: makes its data, writes them down for programs in other
 /// languages, measures the roofs, the contenders of this process, the roofs again. `tools/bench` is what people use.
+#include "json.hpp"
+#include "measure.hpp"
 #include "roofs.hpp"
 #include "workload.hpp"
 #include <lod/executor.hpp>
 #include <lod/kernels/cpu/vector.hpp>
 #include <lod/version.hpp>
 
-#include <benchmark/benchmark.h>
-
 #include <algorithm>
-#include <chrono>
 #include <cstdio>
 #include <cstring>
 #include <exception>
 #include <fstream>
 #include <iostream>
-#include <map>
-#include <sstream>
 #include <stdexcept>
 #include <string>
 #include <string_view>
@@ -71,21 +68,6 @@ Arguments parse(int count, char** values) {
 }
 
 // ---- JSON --------------------------------------------------------------------------------------------------------
-
-std::string quoted(std::string_view text) {
-  std::string result = "\"";
-  for (const char c : text) {
-    if (c == '"' || c == '\\') result += '\\';
-    if (static_cast<unsigned char>(c) >= 0x20) result += c;
-  }
-  return result + '"';
-}
-std::string number(double value) {
-  std::ostringstream text;
-  text.precision(12);
-  text << value;
-  return std::isfinite(value) ? text.str() : "null";
-}
 
 const char* name_of(Roof roof) {
   switch (roof) {
@@ -143,55 +125,6 @@ std::string context(int threads) {
          "}";
 }
 
-// ---- Timing ------------------------------------------------------------------------------------------------------
-
-/// Gathers the seconds of a call of each repetition of each benchmark; prints nothing.
-class Collector : public benchmark::BenchmarkReporter {
- public:
-  bool ReportContext(const Context&) override { return true; }
-  void ReportRuns(const std::vector<Run>& runs) override {
-    for (const Run& run : runs) {
-      if (run.run_type != Run::RT_Iteration) continue;
-      seconds_[run.run_name.function_name].push_back(run.real_accumulated_time / static_cast<double>(run.iterations));
-    }
-  }
-  const std::vector<double>& seconds(const std::string& name) { return seconds_[name]; }
-
- private:
-  std::map<std::string, std::vector<double>> seconds_;
-};
-
-double seconds_of(const std::function<void()>& call) {
-  const auto start = std::chrono::steady_clock::now();
-  call();
-  return std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
-}
-
-/// The contenders take turns, repetition by repetition: what the machine does meanwhile meets them all.
-void measure(const Job& job, bool long_form, Collector& collector) {
-  constexpr int most_repetitions = 20, fewest_repetitions = 3;
-  const double budget = long_form ? 1 : 0.3;  // seconds
-  benchmark::ClearRegisteredBenchmarks();
-  for (const Contender& contender : job.contenders) {
-    contender.call();  // allocates what later calls reuse
-    const double once = seconds_of(contender.call);
-    const int repetitions = std::clamp(static_cast<int>(budget / once), fewest_repetitions, most_repetitions);
-    // As many calls a repetition as take a millisecond or so: the clock is no part of the result.
-    const auto calls = std::clamp<std::int64_t>(static_cast<std::int64_t>(1e-3 / once), 1, 1'000'000);
-    benchmark::RegisterBenchmark(contender.by.c_str(),
-                                 [&contender](benchmark::State& state) {
-                                   // The peers in Python repeat a call before it is the next one's turn: here, too,
-                                   // what fits a cache is there, whatever the others have brought in.
-                                   contender.call();
-                                   for (auto _ : state) contender.call();
-                                 })
-        ->UseRealTime()
-        ->Iterations(calls)
-        ->Repetitions(repetitions);
-  }
-  benchmark::RunSpecifiedBenchmarks(&collector);
-}
-
 std::string run(const Workload& workload, const Arguments& arguments) {
   const Job job = workload.make(workload, arguments.threads);
   if (!arguments.inputs.empty()) {
@@ -199,15 +132,14 @@ std::string run(const Workload& workload, const Arguments& arguments) {
   }
   const RoofMeter meter(arguments.threads);
   const Roofs before = meter.measure();
-  Collector collector;
-  measure(job, arguments.long_form, collector);
+  const auto measured = measure(job.contenders, {.seconds = arguments.long_form ? 1 : 0.3});
   const Roofs after = meter.measure();
 
   std::string results;
   for (const Contender& contender : job.contenders) {
     contender.call();  // another's call may have used the same memory
     std::string seconds, sums = "\"checksum\": null, \"magnitude\": null";
-    for (const double each : collector.seconds(contender.by)) seconds += (seconds.empty() ? "" : ", ") + number(each);
+    for (const double each : measured.at(contender.by)) seconds += (seconds.empty() ? "" : ", ") + number(each);
     if (contender.checksum) {
       const Checksum sum = contender.checksum();
       sums = "\"checksum\": " + number(sum.sum) + ", \"magnitude\": " + number(sum.magnitude);
@@ -236,10 +168,7 @@ void write(const std::string& text, const std::string& file) {
 int main(int count, char** values) {
   try {
     const Arguments arguments = parse(count, values);
-    std::string program = values[0], turns = "--benchmark_enable_random_interleaving=true";
-    char* flags[] = {program.data(), turns.data(), nullptr};
-    int flag_count = 2;
-    benchmark::Initialize(&flag_count, flags);
+    prepare_to_measure(values[0]);
 
     if (arguments.roofs) {
       write(json(RoofMeter(arguments.threads).measure()) + "\n", arguments.out);

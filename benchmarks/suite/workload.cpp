@@ -10,8 +10,6 @@
 #endif
 
 #include <array>
-#include <charconv>
-#include <stdexcept>
 #include <utility>
 
 namespace benchmarks {
@@ -47,17 +45,6 @@ std::string Workload::id() const {
     if (!part.empty()) id += "/" + part;
   }
   return id + "/" + std::to_string(row_size) + "/" + dtype + "/" + size;
-}
-
-std::int64_t bytes_of(const std::string& size) {
-  std::int64_t number = 0;
-  const char* const end = size.data() + size.size();
-  const std::string unit = std::from_chars(size.data(), end, number).ptr;
-  for (const auto& [name, bytes] :
-       {std::pair{"B", 1}, std::pair{"KiB", 1 << 10}, std::pair{"MiB", 1 << 20}, std::pair{"GiB", 1 << 30}}) {
-    if (unit == name) return number * bytes;
-  }
-  throw std::invalid_argument("no size: " + size);
 }
 
 std::vector<Workload> all_workloads() {

@@ -114,9 +114,6 @@ void add_recurrent(std::vector<Workload>&);
 void add_chain(std::vector<Workload>&);
 /// @}
 
-/// "64KiB", "128MiB", ... as a number of bytes.
-std::int64_t bytes_of(const std::string& size);
-
 template <class T>
 constexpr const char* dtype_name = "";
 template <>

@@ -23,6 +23,11 @@ class ControlGroups {
   explicit ControlGroups(const std::string& own) { write("/proc/self", "cgroup", own); }
   /// Sets the limit of a group, "" or "/a/b".
   void limit(const std::string& group, const std::string& text) { write("/sys/fs/cgroup" + group, "cpu.max", text); }
+  /// The same under version 1.
+  void limit_1(const std::string& group, const std::string& quota, const std::string& period) {
+    write("/sys/fs/cgroup/cpu" + group, "cpu.cfs_quota_us", quota);
+    write("/sys/fs/cgroup/cpu" + group, "cpu.cfs_period_us", period);
+  }
   int processors() const { return lod::detail::processors_by_quota(folder_.path()); }
 
  private:
@@ -86,6 +91,21 @@ TEST_CASE("processors_by_quota: in a container the group is at the top, whatever
   CHECK(named.processors() == 3);
   unnamed.limit("", "300000 100000\n");
   CHECK(unnamed.processors() == 3);
+}
+
+TEST_CASE("processors_by_quota: of version 1, the group of the controller of processors and those around it") {
+  ControlGroups groups("5:cpuset:/set\n4:cpu,cpuacct:/pod/container\n1:name=systemd:/pod\n0::/\n");
+  groups.limit_1("/set", "100000\n", "100000\n");
+  groups.limit_1("/pod/container", "-1\n", "100000\n");
+  CHECK(groups.processors() == unlimited);
+  groups.limit_1("", "650000\n", "100000\n");
+  CHECK(groups.processors() == 6);
+  groups.limit_1("/pod", "100000\n", "50000\n");
+  CHECK(groups.processors() == 2);
+  groups.limit_1("/pod/container", "20000\n", "100000\n");
+  CHECK(groups.processors() == 1);
+  groups.limit("", "100000 100000\n");  // both versions may be there
+  CHECK(groups.processors() == 1);
 }
 
 TEST_CASE("processors_by_quota: what cannot be read is no limit") {

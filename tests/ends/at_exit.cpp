@@ -24,12 +24,6 @@ void work(std::int64_t rows) {
 }
 
 constexpr std::int64_t many_rows = 300000;  // for several threads
-// The runtime of clang's OpenMP takes itself down while the program ends: a region that is under way then is too much.
-#ifdef __clang__
-constexpr std::int64_t rows_of_thread = 3;
-#else
-constexpr std::int64_t rows_of_thread = many_rows;
-#endif
 
 struct AtEnd {
   ~AtEnd() {
@@ -46,7 +40,7 @@ std::atomic<bool> started = false;
 int main() {
   std::thread([] {
     for (;;) {
-      work(rows_of_thread);
+      work(many_rows);
       started = true;
     }
   }).detach();

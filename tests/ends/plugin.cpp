@@ -12,4 +12,8 @@ void plugin_work(const lod::CpuExecutor& executor, const lod::LoDTensor<float>& 
   static_cast<void>(lod::sequence_sort(executor, lod::LoDTensor<float>(lod::LoD::from_lengths({{3000}}), {})));
   static_cast<void>(lod::Workspace::Kept<Mine>(executor.workspace()));
   y = lod::concat(x, same);
+  // An executor of the plugin's own, whose threads run its code.
+  const lod::CpuExecutor own(2);
+  const lod::LoDTensor<float> many(lod::LoD::from_lengths({{300000}}), {2});
+  static_cast<void>(lod::sequence_pool(own, many, lod::PoolType::SUM));
 }

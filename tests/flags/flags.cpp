@@ -43,6 +43,12 @@ TEST_CASE("flags: files compiled for different processors, with threads and with
     Engine engine(1);
     const auto x = real_numbers<float>(engine, giant_among_short(engine, 1000, 150000 / row_size), {row_size});
     const Results baseline = run_baseline(x), avx2 = run_avx2(x);
+#ifdef LOD_TEST_TBB
+    const Results tbb = run_tbb(x);
+    CHECK(tbb.target.find("_tbb") != std::string::npos);
+    CHECK(same_bits(baseline.sums, tbb.sums));
+    CHECK(same_bits(baseline.softmax, tbb.softmax));
+#endif
     // Each file runs its own code: the linker has not thrown one away.
     CHECK(avx2.target.starts_with("v2_avx_avx2_fma_openmp_headers"));
     CHECK(baseline.target.find("_serial") != std::string::npos);

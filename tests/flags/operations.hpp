@@ -25,6 +25,7 @@ struct IntegerResults {
 
 Results run_baseline(const lod::LoDTensor<float>& x);
 Results run_avx2(const lod::LoDTensor<float>& x);
+Results run_tbb(const lod::LoDTensor<float>& x);
 IntegerResults run_unoptimised(const lod::LoDTensor<std::int64_t>& x);
 
 /// Types that functions of users take and return have one name each, whatever the flags.

@@ -12,7 +12,7 @@ arithmetic() {
       name = substr($0, 2, length($0) - 3)
       sub(/ \[clone .*/, "", name)
       # What begins with (anonymous namespace) and the clones of a compiler are each file'\''s own.
-      shared = (name ~ /lod::|xsimd::/) && name !~ /_(openmp|serial)_(headers|library)/ && \
+      shared = (name ~ /lod::|xsimd::/) && name !~ /_(pool|openmp|tbb|serial)_(headers|library)/ && \
                name !~ /anonymous namespace/ && $0 !~ /\[clone/
       next
     }

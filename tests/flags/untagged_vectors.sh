@@ -18,7 +18,7 @@ trap 'rm -r "$work"' EXIT
 wrong=0
 for object in "$@"; do
   "$nm" "$object" | awk '$2 == "W" && $3 ~ /^_Z(Th[0-9n]+_)?Z*N[rVKRO]*3lod/ {print $3}' > "$work/all"
-  sed -E '/_(openmp|serial)_(headers|library)/d' "$work/all" > "$work/untagged"
+  sed -E '/_(pool|openmp|tbb|serial)_(headers|library)/d' "$work/all" > "$work/untagged"
   # Of thousands of functions, objdump is shown only those in question: each has a section of its own.
   sed 's/^/-j .text./' "$work/untagged" > "$work/sections"
   "$objdump" --disassemble --no-show-raw-insn --no-addresses "@$work/sections" "$object" 2> "$work/errors" |

@@ -166,7 +166,8 @@ TEST_CASE("sequence_sort, sequence_topk: lengths at which the kernel takes anoth
     Engine engine(6);
     // The longest sequence has up to three parts, which threads sort.
     const std::int64_t longest = sizeof(T) == 4 ? 2 * grain + 9001 : grain + 1;
-    LoDTensor<T> x(LoD::from_lengths({{1, 31, 32, 33, 100, 127, 128, 3000, 0, 8191, 8192, grain, longest, 2}}), {});
+    LoDTensor<T> x(LoD::from_lengths({{1, 31, 33, 100, 127, 128, 257, 1000, 3001, 0, 8192, 8193, grain, longest, 2}}),
+                   {});
     for (T& number : x.values()) {
       if constexpr (std::integral<T>) {
         number = static_cast<T>(engine());
@@ -190,6 +191,21 @@ TEST_CASE("sequence_sort, sequence_topk: sequences of every length up to those s
     constexpr T numbers[] = {0, 1, std::numeric_limits<T>::max(), std::numeric_limits<T>::lowest()};
     for (T& number : x.values()) number = numbers[random_number(engine, 0, 3)];
     check_on_every_executor(x, {1, 8, 70});
+  });
+}
+
+TEST_CASE("sequence_sort, sequence_topk: sequences of more rows than entries of 64 bits can count") {
+  constexpr std::int64_t rows = (std::int64_t{1} << 20) + 1;
+  for_each_type(Types<float, std::int64_t>(), [&]<class T>(std::type_identity<T>) {
+    Engine engine(9);
+    LoDTensor<T> x(LoD::from_lengths({{rows}}), {});
+    for (T& number : x.values()) number = static_cast<T>(random_number(engine, -100000, 100000));
+    // Greater than all others in the upper half of the key.
+    x.data()[5] = std::numeric_limits<T>::max();
+    const Numbers ascending = reference_argsort(x, {}), descending = reference_argsort(x, {.descending = true});
+    check_sort(lod::CpuExecutor(1), x, {}, ascending);
+    for (const std::int64_t k : {std::int64_t{3}, rows / 2 + 2000})
+      check_topk(lod::CpuExecutor(1), x, k, 0, descending);
   });
 }
 

@@ -349,6 +349,22 @@ class Bench(unittest.TestCase):
                 self.bench(*line.split(), status=2)
         self.assertFalse((self.output / "short.json").exists())
 
+    def test_cliffs_are_places_that_take_twice_as_long_a_byte_as_a_neighbour(self) -> None:
+        def place(at: str, seconds: float, *neighbours: str) -> dict[str, Any]:
+            return {"at": at, "seconds": seconds, "bytes": 1000, "neighbours": neighbours}
+
+        line = {"name": "pool", "axis": "row_size", "lengths": "u16", "values": "random", "dtype": "float32",
+                "places": [place("1", 3e-6, "2", "16"), place("2", 7e-6, "1", "16"), place("16", 2e-6)]}  # fmt: skip
+        program = self.tree / "cliffs"
+        program.write_text(f"#!/bin/sh\necho '{json.dumps(line)}'\n")
+        program.chmod(0o755)
+        printed = self.bench("--cliffs", "short", "--program", str(program))
+        self.assertIn("3 places on 1 lines; 1 take 2 times as long", printed)
+        self.assertIn("3.5 x  pool: row size 2 against 16 (lengths u16, values random, float32; 7 ns a byte)", printed)
+        self.assertEqual(self.results("cliffs.json")["lines"], [json.loads(json.dumps(line))])
+        program.write_text("#!/bin/sh\nexit 3\n")
+        self.assertIn("ended with 3", self.bench("--cliffs", "--program", str(program), status=1))
+
     def test_report_and_compare_of_files(self) -> None:
         self.bench("--no-peers")
         file = self.output / "short.json"

@@ -11,6 +11,7 @@
 #include <lod/core/processors.hpp>
 #include <lod/core/reference.hpp>
 #include <lod/core/target.hpp>
+#include <lod/core/thread_pool.hpp>
 
 #include <atomic>
 #include <concepts>
@@ -251,20 +252,24 @@ concept Executor = requires(const E& executor) {
      { executor.fault(what, height) } -> std::same_as<std::int64_t*>;
    });
 
-/// Works on the CPU with `threads()` threads if the file that calls the operation is compiled with OpenMP; otherwise
-/// with one. OMP_NUM_THREADS is ignored. An operation may use fewer threads because it has little work, because of
-/// OMP_THREAD_LIMIT, because it is called in a parallel region, or for the reasons below. Results do not depend on the
-/// number of threads, to the last bit.
+/// Works on the CPU with at most `threads()` threads: the calling one, and those of a pool, which all executors share
+/// that are made in one executable or shared library. An operation is cut into tasks, which threads claim one by one,
+/// and waits for no thread that has not begun: beside other programs, or with a quota, it takes about as long as with
+/// the calling thread alone, or less. It uses fewer threads if there is little work, if others are at work already (the
+/// threads of all operations together are not more than the processors, or than an executor has), or if the system
+/// refuses to start more, which is then not asked again. Results do not depend on threads, to the last bit.
 ///
-/// If the system refuses to start so many threads (limits on processes, of a control group, of memory), the whole
-/// program uses half as many as it did start. This is determined once for each greater number requested: OpenMP itself
-/// ends a program that meets such a limit only later.
+/// Files that are compiled with LOD_OPENMP, LOD_TBB or LOD_SERIAL defined take threads from OpenMP, from oneTBB, or
+/// none. Those of OpenMP wait for each other, and are tried before, since OpenMP ends a program that meets a limit:
+/// half as many as the system has started are used. They are one in a parallel region, and at most OMP_THREAD_LIMIT.
+/// OMP_NUM_THREADS is ignored. Those of oneTBB are limited by the arena that the calling thread is in.
 ///
-/// A child of fork() also works with threads: those that OpenMP keeps for the thread that calls fork are ended before,
-/// and parent and child start new ones. A child that was forked in a parallel region works with one thread; so does the
-/// main thread of a child that loads the library only after fork(), as it is unknown what the parent has used. Locks of
-/// an executor that other threads of the parent held are not waited for. The same holds for Thrust's executor over
-/// OpenMP, except that it never falls back to one thread; GPUs cannot be used in a child.
+/// A child of fork() starts threads of its own. One that is forked by a function which an operation calls, and returns
+/// from it, has std::runtime_error from that operation, or, on a thread of the pool, ends. With OpenMP, and Thrust's
+/// executor over it, the threads of the thread that calls fork are ended before, and parent and child start new ones; a
+/// child that was forked in a parallel region works with one thread, as does the main thread of one that loads the
+/// library only after fork(). Locks of an executor that other threads of the parent held are not waited for. GPUs
+/// cannot be used in a child.
 ///
 /// Operations round to nearest, keep subnormal numbers, and do not trap, whatever the calling thread's control word
 /// says (MXCSR, FPCR), which is restored when they return; exception flags are left as arithmetic on that thread raises
@@ -280,8 +285,8 @@ class CpuExecutor {
   using device = Cpu;
 
   /// As many threads as there are processors that the process may use: those that the calling thread is bound to (by
-  /// taskset, a cpuset, a cluster's scheduler; not by OMP_PROC_BIND), and at most the quota of its control group
-  /// (version 2) in whole processors, by which containers are limited. The quota is read once.
+  /// taskset, a cpuset, a cluster's scheduler; not by OMP_PROC_BIND), and at most the quota of its control group and
+  /// those around it in whole processors, by which containers are limited. The quota is read once.
   LOD_TAGGED CpuExecutor() : CpuExecutor(detail::usable_processors()) {}
   /// Throws OutOfRange for fewer than one thread. Results and scratch memory come from `resource`.
   LOD_TAGGED explicit CpuExecutor(int threads, std::pmr::memory_resource* resource = Cpu::default_resource())
@@ -303,9 +308,12 @@ class CpuExecutor {
   LOD_TAGGED Workspace& workspace() const noexcept { return shared_->workspace; }
   /// The same: its tensors are in CPU memory.
   LOD_TAGGED ScratchMemory<Cpu>& scratch() const noexcept { return shared_->workspace; }
+  /// The threads that share its work with the calling one.
+  LOD_TAGGED detail::ThreadPool& pool() const noexcept { return *pool_; }
 
  private:
   int threads_;
+  detail::ThreadPool* pool_ = &detail::ThreadPool::of_module();
   std::pmr::memory_resource* resource_;
   detail::Reference<detail::SharedWorkspace> shared_;
 };

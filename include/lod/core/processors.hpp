@@ -48,27 +48,45 @@ inline std::string beginning_of(const std::string& path) {
   return text;
 }
 
-/// How many processors' time the process's control group (version 2) and the enclosing ones allow: the least of their
-/// quotas in whole processors, at least 1; the greatest int without a quota. `root` is put before /proc and /sys.
-inline int processors_by_quota(const std::string& root = {}) {
+/// The folder below /sys/fs/cgroup in which Linux keeps the limits of a control group that is named in a line of
+/// /proc/self/cgroup, `<number>:<controllers>:<group>`: "" for version 2, which names no controllers, and "/cpu" for
+/// the controller of version 1 that limits processors. Null for others.
+inline const char* quota_folder(const std::string& controllers) {
+  if (controllers.empty()) return "";
+  return (',' + controllers + ',').find(",cpu,") != std::string::npos ? "/cpu" : nullptr;
+}
+
+/// How many processors' time a control group allows, in whole processors, at least 1; the greatest int without a quota.
+inline int processors_of_group(const std::string& folder) {
+  // Microseconds of processor time per so many microseconds: version 2 has them in one file, version 1 in two. "max",
+  // or -1 in version 1, in place of the first means no limit.
+  std::string limit = beginning_of(folder + "/cpu.max");
+  if (limit.empty()) {
+    limit = beginning_of(folder + "/cpu.cfs_quota_us") + ' ' + beginning_of(folder + "/cpu.cfs_period_us");
+  }
   constexpr int unlimited = std::numeric_limits<int>::max();
-  int least = unlimited;
-  const std::string key = "\n0::";
-  std::string groups = "\n";
-  groups += beginning_of(root + "/proc/self/cgroup");
-  std::size_t begin = groups.find(key);
-  if (begin == std::string::npos) return unlimited;
-  begin += key.size();
-  std::string group = groups.substr(begin, groups.find('\n', begin) - begin);
-  // In a container the group may have the machine's name for it: if it is not found under that, it is at the top.
-  for (std::size_t end = group.size(); end != std::string::npos; end = group.rfind('/')) {
-    group.resize(end);
-    const std::string limit = beginning_of(root + "/sys/fs/cgroup" + group + "/cpu.max");
-    // Microseconds of processor time per so many microseconds; "max" in place of the first means no limit.
-    long long quota = 0, period = 0;
-    // NOLINTNEXTLINE(bugprone-unchecked-string-to-number-conversion): the kernel writes numbers that fit
-    if (std::sscanf(limit.c_str(), "%lld %lld", &quota, &period) == 2 && quota > 0 && period > 0) {
-      least = static_cast<int>(std::clamp<long long>(quota / period, 1, least));
+  long long quota = 0, period = 0;
+  // NOLINTNEXTLINE(bugprone-unchecked-string-to-number-conversion): the kernel writes numbers that fit
+  const bool limited = std::sscanf(limit.c_str(), "%lld %lld", &quota, &period) == 2 && quota > 0 && period > 0;
+  return limited ? static_cast<int>(std::clamp<long long>(quota / period, 1, unlimited)) : unlimited;
+}
+
+/// How many processors' time the process's control groups and the enclosing ones allow, of version 2 and of version 1:
+/// the least of their quotas; the greatest int without a quota. `root` is put before /proc and /sys.
+inline int processors_by_quota(const std::string& root = {}) {
+  int least = std::numeric_limits<int>::max();
+  const std::string groups = beginning_of(root + "/proc/self/cgroup");
+  for (std::size_t begin = 0, end = 0; begin < groups.size(); begin = end + 1) {
+    end = std::min(groups.find('\n', begin), groups.size());
+    const std::size_t controllers = groups.find(':', begin) + 1, name = groups.find(':', controllers) + 1;
+    if (controllers == 0 || name == 0 || name > end) continue;
+    const char* const folder = quota_folder(groups.substr(controllers, name - 1 - controllers));
+    if (!folder) continue;
+    std::string group = groups.substr(name, end - name);
+    // In a container the group may have the machine's name for it: if it is not found under that, it is at the top.
+    for (std::size_t length = group.size(); length != std::string::npos; length = group.rfind('/')) {
+      group.resize(length);
+      least = std::min(least, processors_of_group(root + "/sys/fs/cgroup" + folder + group));
     }
   }
   return least;

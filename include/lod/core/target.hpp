@@ -6,9 +6,9 @@
 #include <lod/core/version.hpp>
 
 // Operations and CPU kernels are templates whose code depends on the flags of the file that includes them: on the
-// instructions that the compiler may use, on how exact its arithmetic is, on OpenMP, and on whether kernels come from
-// the library lodtensor::cpu. Files with different flags may be linked into one program, where the linker keeps one
-// body for each name; so the flags are in the name. LOD_TARGET is an inline namespace: nobody writes it.
+// instructions that the compiler may use, on how exact its arithmetic is, on whose threads work, and on whether kernels
+// come from the library lodtensor::cpu. Files with different flags may be linked into one program, where the linker
+// keeps one body for each name; so the flags are in the name. LOD_TARGET is an inline namespace: nobody writes it.
 //
 // What users' functions take and return (tensors, executors, options, results) has names without flags, so that it can
 // go to files with other flags. But its members carry the flags by an attribute, LOD_TAGGED: with tensors from a file
@@ -168,10 +168,15 @@
 #  define LOD_TARGET_MATH
 #endif
 
-#ifdef _OPENMP
+// The threads of the CPU's kernels (kernels/cpu/parallel.hpp).
+#if defined(LOD_OPENMP)
 #  define LOD_TARGET_THREADS _openmp
-#else
+#elif defined(LOD_TBB)
+#  define LOD_TARGET_THREADS _tbb
+#elif defined(LOD_SERIAL)
 #  define LOD_TARGET_THREADS _serial
+#else
+#  define LOD_TARGET_THREADS _pool
 #endif
 #ifdef LOD_CPU_LIBRARY
 #  define LOD_TARGET_KERNELS _library

@@ -25,10 +25,6 @@
 #include <utility>
 #include <vector>
 
-#ifdef _OPENMP
-#  include <omp.h>
-#endif
-
 namespace lod::inline LOD_INTERFACE::detail {
 
 /// Made at first use and never destroyed: primitives, of which oneDNN keeps some itself, refer to it.
@@ -70,28 +66,34 @@ inline Layout layout(const dnnl::memory::dims& dims, dnnl::memory::format_tag or
   return {dims, dnnl::memory::data_type::f32, order};
 }
 
+#ifdef __linux__
+/// The runtime's omp_get_max_threads and omp_set_num_threads, null in a program without OpenMP: not through <omp.h>, so
+/// that they are the same for files that are compiled without it.
+extern "C" [[gnu::weak]] int lod_omp_get_max_threads() __asm__("omp_get_max_threads");
+extern "C" [[gnu::weak]] void lod_omp_set_num_threads(int) __asm__("omp_set_num_threads");
+#endif
+
 /// While it exists, oneDNN works for the calling thread with so many threads, and with the standard control word.
 class Team {
  public:
   /// Of 1 or more.
-  explicit Team(int threads) {
-#ifdef _OPENMP
-    before_ = omp_get_max_threads();
-    omp_set_num_threads(threads);
-#else
-    static_cast<void>(threads);
+  explicit Team([[maybe_unused]] int threads) {
+#ifdef __linux__
+    if (!lod_omp_get_max_threads || !lod_omp_set_num_threads) return;
+    before_ = lod_omp_get_max_threads();
+    lod_omp_set_num_threads(threads);
 #endif
   }
   Team(const Team&) = delete;
   Team& operator=(const Team&) = delete;
   ~Team() {
-#ifdef _OPENMP
-    omp_set_num_threads(before_);
+#ifdef __linux__
+    if (before_ > 0) lod_omp_set_num_threads(before_);
 #endif
   }
 
  private:
-  int before_ = 1;
+  int before_ = 0;
   detail::FloatingPointControl control_;
 };
 

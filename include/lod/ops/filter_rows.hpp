@@ -17,6 +17,7 @@
 #include <lod/ops/staging.hpp>
 #include <lod/ops/supports.hpp>
 
+#include <algorithm>
 #include <cstddef>
 #include <cstdint>
 
@@ -48,10 +49,7 @@ struct Declared<op::filter_rows> : Takes<Tensor, MaskList> {
     const std::int64_t count = mask.find(true, kept.data());
     const LoDView lod = x.lod_view();
     const int last = lod.levels() - 1;
-    std::int64_t sequences = 0;
-    for (int level = 0; level <= last; ++level) sequences += lod.size(level);
-    NewLevels levels(executor.workspace(), lod.levels(), sequences, count);
-    for (int level = 0; level < last; ++level) add_level(levels, lod.offsets(level));
+    NewLevels levels(executor.workspace(), lod, std::max(last, 0), last >= 0, last >= 0 ? lod.size(last) : 0, count);
     if (last >= 0) {
       const auto from = lod.offsets(last);
       const auto to = levels.add(lod.size(last));

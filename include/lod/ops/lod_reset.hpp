@@ -61,11 +61,8 @@ struct Declared<op::lod_append> : Takes<Tensor, IdList> {
     check_cuts(offsets, level, x.rows());
     const auto size = static_cast<std::int64_t>(offsets.size()) - 1;
     check_row_count(x.rows(), offsets.back(), {name, "x"});
-    std::int64_t sequences = size;
-    for (int above = 0; above < x.levels(); ++above) sequences += x.lod_view().size(above);
-    NewLevels levels(executor.workspace(), x.levels() + 1, sequences);
-    for (int above = 0; above < x.levels(); ++above) add_level(levels, x.lod_view().offsets(above));
-    add_level(levels, offsets);
+    NewLevels levels(executor.workspace(), x.lod_view(), x.levels(), 1, size);
+    levels.add(offsets);
     copy_into(executor, name, x, "x", levels, y);
   }
 };

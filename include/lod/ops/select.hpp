@@ -205,9 +205,8 @@ struct Declared<op::remove_empty> : Takes<Tensor>, With<RemoveEmptyOptions> {
       left[at] = left[at - 1] + (offsets[i] > offsets[i - 1] ? 1 : 0);
     }
     const std::int64_t size = left[static_cast<std::int64_t>(offsets.size()) - 1];
-    std::int64_t sequences = size;
-    for (int other = 0; other < levels.levels(); ++other) sequences += other == level ? 0 : levels.size(other);
-    NewLevels result(executor.workspace(), levels.levels(), sequences);
+    NewLevels result(executor.workspace(), levels.levels(),
+                     NewLevels::sequences_above(levels, levels.levels()) - levels.size(level) + size);
     for (int other = 0; other < levels.levels(); ++other) {
       const auto from = levels.offsets(other);
       if (other == level) {
@@ -219,7 +218,7 @@ struct Declared<op::remove_empty> : Takes<Tensor>, With<RemoveEmptyOptions> {
         const auto to = result.add(levels.size(other));
         for (std::size_t i = 1; i < from.size(); ++i) to[i] = left[from[i] - from[0]];
       } else {
-        add_level(result, from);
+        result.add(from);
       }
     }
     copy_into(executor, name, x, "x", result, y);

@@ -37,10 +37,7 @@ struct Declared<op::sequence_reshape> : Takes<Tensor, std::int64_t> {
     }
     const LoDView lod = x.lod_view();
     const int last = lod.levels() - 1;
-    std::int64_t sequences = 0;
-    for (int level = 0; level <= last; ++level) sequences += lod.size(level);
-    NewLevels levels(executor.workspace(), lod.levels(), sequences);
-    for (int level = 0; level < last; ++level) add_level(levels, lod.offsets(level));
+    NewLevels levels(executor.workspace(), lod, last, 1, lod.size(last));
     const auto rows = lod.offsets(last);
     const auto new_rows = levels.add(lod.size(last));
     for (std::size_t i = 0; i + 1 < rows.size(); ++i) {

@@ -54,10 +54,7 @@ struct Reversal : Takes<Tensor>, With<ReverseOptions>, Launches<kernel::Sequence
         runs.add(0, child - children[0], child - children[0] + 1);
       }
     }
-    std::int64_t sequences = runs.sequences(name);
-    for (int above = 0; above <= level; ++above) sequences += lod.size(above);
-    NewLevels levels(executor.workspace(), lod.levels(), sequences);
-    for (int above = 0; above <= level; ++above) add_level(levels, lod.offsets(above));
+    NewLevels levels(executor.workspace(), lod, level + 1, lod.levels() - level - 1, runs.sequences(name));
     runs.descend(levels);
     const auto out = prepare(executor, name, y, levels, x.row_shape(), {{"x", x}});
     runs.copy(executor, views, x.row_size(), out.data());

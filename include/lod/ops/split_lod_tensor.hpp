@@ -137,10 +137,8 @@ struct Merge : Takes<Tensor, Tensor, MaskList>, With<MergeBranchOptions> {
                           " sequences (rows, where it has no level), expected ", next[branch], " by the mask"}));
       }
     }
-    std::int64_t sequences = runs.sequences(name);
-    for (int above = 0; above < level; ++above) sequences += options.lod.size(above);
-    NewLevels levels(executor.workspace(), level + branches[0].levels(), sequences, mask.size());
-    for (int above = 0; above < level; ++above) add_level(levels, options.lod.offsets(above));
+    NewLevels levels(executor.workspace(), options.lod.view(), level, branches[0].levels(), runs.sequences(name),
+                     mask.size());
     runs.descend(levels);
     const auto out = prepare(executor, name, y, levels, branches[0].row_shape(),
                              {{"in_true", branches[0]}, {"in_false", branches[1]}});

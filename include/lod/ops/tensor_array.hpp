@@ -160,8 +160,8 @@ class JoinedSteps {
       : views_(executor.workspace(), elements.empty() ? 1 : static_cast<std::int64_t>(elements.size())),
         runs_((list(elements, like, table, step), executor.workspace()), views(), 0,
               table.lod().view().offsets(table.level()).back()),
-        levels_(executor.workspace(), table.level() + 1 + views_[0].levels(), add_runs(executor, table, what)) {
-    for (int level = 0; level <= table.level(); ++level) add_level(levels_, table.lod().offsets(level));
+        levels_(executor.workspace(), table.lod().view(), table.level() + 1, views_[0].levels(),
+                add_runs(executor, table, what)) {
     runs_.descend(levels_);
     rows_.emplace(executor, runs_, views(), row_shape().elements());
   }
@@ -207,9 +207,7 @@ class JoinedSteps {
       const std::int64_t length = table[ranks[i]].length;
       for (std::int64_t t = 0; t < length; ++t) runs_.add(t, ranks[i], ranks[i] + 1);
     }
-    std::int64_t sequences = runs_.sequences(what);
-    for (int level = 0; level <= table.level(); ++level) sequences += table.lod().size(level);
-    return sequences;
+    return runs_.sequences(what);
   }
 
   Workspace::Loan<View> views_;

@@ -1,14 +1,16 @@
 // SPDX-License-Identifier: Apache-2.0
 /// @file
-/// Threads: work handed out in pieces of equal size, whatever the lengths of the sequences.
+/// Threads: work handed out in pieces of equal size, whatever the lengths of the sequences. They are those of the
+/// library's pool; with LOD_OPENMP defined those of OpenMP, with LOD_TBB those of oneTBB, and with LOD_SERIAL there are
+/// none but the calling one. A program that computes by OpenMP or oneTBB itself may prefer to share their threads.
 #pragma once
 
 #include <lod/core/executor.hpp>
 #include <lod/core/floating_point_control.hpp>
 #include <lod/core/sizes.hpp>
 #include <lod/core/target.hpp>
+#include <lod/core/thread_pool.hpp>
 #include <lod/kernels/cpu/large_output.hpp>
-#include <lod/kernels/cpu/team.hpp>
 #include <lod/kernels/partition_point.hpp>
 #include <lod/kernels/sum_tree.hpp>
 #include <lod/ops/kernel.hpp>
@@ -19,57 +21,86 @@
 #include <cstdint>
 #include <limits>
 
-#ifdef _OPENMP
-#  include <omp.h>
+#if defined(LOD_OPENMP) + defined(LOD_TBB) + defined(LOD_SERIAL) > 1
+#  error "LOD_OPENMP, LOD_TBB, LOD_SERIAL: expected one of them at most"
+#endif
+#if defined(LOD_OPENMP)
+#  ifndef _OPENMP
+#    error "LOD_OPENMP needs a compiler's OpenMP: -fopenmp"
+#  endif
+#  include <lod/kernels/cpu/team.hpp>
+#elif defined(LOD_TBB)
+#  include <oneapi/tbb/parallel_for.h>
+#  include <oneapi/tbb/task_arena.h>
 #endif
 
 namespace lod::inline LOD_INTERFACE::kernel::inline LOD_TARGET::cpu {
 
 using detail::FloatingPointControl;
 
-/// Work on fewer bytes than this is done by the calling thread: waking another takes as long as reading a quarter of a
-/// MiB from the cache.
+/// Work on fewer bytes than this is done by the calling thread: to share it with one that waits takes as long as
+/// reading that from the cache.
 inline constexpr std::int64_t serial_bytes = 4 * grain;
+/// And for so many, it is worth while even to wake a thread that sleeps, once.
+inline constexpr std::int64_t waking_bytes = 32 * grain;
 
 /// The greatest number of threads that may work at a time. Scratch memory is borrowed for all of them before they
 /// start: then an operation's memory does not depend on how its work is shared out, and running out of it throws.
-inline int max_threads(const CpuExecutor& executor) noexcept {
-#ifdef _OPENMP
+inline int max_threads([[maybe_unused]] const CpuExecutor& executor) noexcept {
+#if defined(LOD_OPENMP)
   return limited_threads(executor.threads());
-#else
-  static_cast<void>(executor);
+#elif defined(LOD_SERIAL)
   return 1;
+#else
+  return executor.threads();
 #endif
 }
 
+/// Works on the tasks, which touch so many bytes, on at most `threads` threads, the calling one among them, until all
+/// are done.
+inline void share([[maybe_unused]] const CpuExecutor& executor, lod::detail::SharedTasks& tasks,
+                  [[maybe_unused]] int threads, [[maybe_unused]] std::int64_t bytes) {
+#if defined(LOD_OPENMP)
+  const int team = team_size(threads);
+#  pragma omp parallel num_threads(team)
+  tasks.work();
+#elif defined(LOD_TBB)
+  // Who waits for others must not begin something else of the program's, which may wait for this.
+  oneapi::tbb::this_task_arena::isolate([&] {
+    oneapi::tbb::parallel_for(
+        0, threads, [&](int) { tasks.work(); }, oneapi::tbb::simple_partitioner());
+  });
+#elif defined(LOD_SERIAL)
+  tasks.work();
+#else
+  executor.pool().run(tasks, threads, bytes >= waking_bytes);
+#endif
+  tasks.rethrow();
+}
+
 /// Calls body(task), or body(task, thread) with thread < max_threads(executor), for each task in [0, tasks), on all
-/// threads of the executor if `bytes`, the memory that all tasks touch, is worth it. Tasks are handed out one by one; a
+/// threads of the executor if `bytes`, the memory that all tasks touch, is worth it. Tasks are claimed one by one; a
 /// task's non-temporal stores are in memory when it ends. Tasks run with the standard floating-point control word,
-/// whatever that of the calling thread is.
+/// whatever that of the calling thread is. If one throws, no more are begun, and that is passed on.
 template <class Body>
 void parallel_for(const CpuExecutor& executor, std::int64_t tasks, std::int64_t bytes, const Body& body) {
-  const auto call = [&body](std::int64_t task, int thread) {
+  const auto call = [](const void* f, std::int64_t task, int thread) {
+    const Body& do_task = *static_cast<const Body*>(f);
     const FloatingPointControl standard;
     if constexpr (std::invocable<const Body&, std::int64_t, int>) {
-      body(task, thread);
+      do_task(task, thread);
     } else {
-      body(task);
+      do_task(task);
     }
     finish_large_output();
   };
-#ifdef _OPENMP
-  if (executor.threads() > 1 && tasks > 1 && bytes >= serial_bytes) {
-    if (const int team = team_size(executor.threads()); team > 1) {
-#  pragma omp parallel for schedule(dynamic, 1) num_threads(team)
-      for (std::int64_t task = 0; task < tasks; ++task) call(task, omp_get_thread_num());
-      return;
-    }
+  if (const auto threads = static_cast<int>(std::min<std::int64_t>(max_threads(executor), tasks));
+      threads > 1 && bytes >= serial_bytes) {
+    lod::detail::SharedTasks shared(tasks, call, &body);
+    share(executor, shared, threads, bytes);
+  } else {
+    for (std::int64_t task = 0; task < tasks; ++task) call(&body, task, 0);
   }
-#else
-  static_cast<void>(executor);
-  static_cast<void>(bytes);
-#endif
-  for (std::int64_t task = 0; task < tasks; ++task) call(task, 0);
 }
 
 /// Scratch memory of `size` numbers for each thread that may work.

@@ -177,19 +177,20 @@ template <class T>
 inline Vector<T> bits_of_places(const xsimd::batch<Place<T>>& places) noexcept {
   return std::bit_cast<Vector<T>>(places);
 }
-/// `count` rows of so many vectors, the first of which is row `first`: what wins against `y` replaces it, and the row's
-/// number replaces the one in `place`. Both stay in registers meanwhile.
-template <bool minimum, std::size_t vectors, class T>
-inline void keep_rows_and_places(const T* x, std::int64_t first, std::int64_t count, T* y, Place<T>* place) {
+/// So many vectors of rows [first, last), from `column` on: what wins against `y` replaces it, and the row's number
+/// replaces the one in `place`. Both stay in registers meanwhile.
+template <bool minimum, std::size_t vectors, class T, class Rows>
+inline void keep_rows_and_places(const Rows& rows, std::int64_t first, std::int64_t last, std::int64_t column, T* y,
+                                 Place<T>* place) {
   using Places = xsimd::batch<Place<T>>;
   Vector<T> best[vectors], places[vectors];
   for (std::size_t v = 0; v < vectors; ++v) {
     best[v] = load(y + v * Vector<T>::size);
     places[v] = bits_of_places<T>(Places::load_unaligned(place + v * Vector<T>::size));
   }
-  for (std::int64_t row = 0; row < count; ++row) {
-    const T* const candidates = x + row * static_cast<std::int64_t>(vectors) * lanes<T>;
-    const Vector<T> here = bits_of_places<T>(Places(static_cast<Place<T>>(first + row)));
+  for (std::int64_t row = first; row < last; ++row) {
+    const T* const candidates = rows(row) + column;
+    const Vector<T> here = bits_of_places<T>(Places(static_cast<Place<T>>(row)));
     for (std::size_t v = 0; v < vectors; ++v) {
       const Vector<T> candidate = load(candidates + v * Vector<T>::size);
       const auto won = minimum ? falls_below(candidate, best[v]) : exceeds(candidate, best[v]);
@@ -203,69 +204,70 @@ inline void keep_rows_and_places(const T* x, std::int64_t first, std::int64_t co
   }
 }
 
-/// The same for rests of rows narrower than a vector, `rest` numbers each, which are `row_size` apart.
-template <bool minimum, class T>
-inline void keep_rests_and_places(const T* x, std::int64_t first, std::int64_t count, std::int64_t row_size,
+/// The same for rests of rows narrower than a vector, `rest` numbers each.
+template <bool minimum, class T, class Rows>
+inline void keep_rests_and_places(const Rows& rows, std::int64_t first, std::int64_t last, std::int64_t column,
                                   std::int64_t rest, T* y, Place<T>* place) {
   using Places = xsimd::batch<Place<T>>;
   alignas(64) Place<T> numbers[Vector<T>::size] = {};
   std::copy_n(place, rest, numbers);
   Vector<T> best = load(y, rest, Accumulator<T>{}), places = bits_of_places<T>(Places::load_aligned(numbers));
-  for (std::int64_t row = 0; row < count; ++row) {
-    const Vector<T> candidate = load(x + row * row_size, rest, Accumulator<T>{});
+  for (std::int64_t row = first; row < last; ++row) {
+    const Vector<T> candidate = load(rows(row) + column, rest, Accumulator<T>{});
     const auto won = minimum ? falls_below(candidate, best) : exceeds(candidate, best);
     best = xsimd::select(won, candidate, best);
-    places = xsimd::select(won, bits_of_places<T>(Places(static_cast<Place<T>>(first + row))), places);
+    places = xsimd::select(won, bits_of_places<T>(Places(static_cast<Place<T>>(row))), places);
   }
   store(y, best, rest);
   std::bit_cast<Places>(places).store_aligned(numbers);
   std::copy_n(numbers, rest, place);
 }
 
-/// The greatest (least) number of each column of `length` <= `most_places` contiguous rows; `place` receives the row
-/// that holds it, for each column.
-template <bool minimum, class T>
-void pool_extremes_and_places(const T* x, std::int64_t length, std::int64_t row_size, T* y, Place<T>* place) {
+/// The greatest (least) number of each column of `length` <= `most_places` rows; `place` receives the row that holds
+/// it, for each column.
+template <bool minimum, class T, class Rows>
+void pool_extremes_and_places(const Rows& rows, std::int64_t length, std::int64_t row_size, T* y, Place<T>* place) {
   if constexpr (!compares_by_vectors<T>) {
-    return pool_extremes<minimum>(
-        ContiguousRows<T>{x, row_size}, length, row_size, y,
-        [=](std::int64_t column, std::int64_t row) { place[column] = static_cast<Place<T>>(row); });
+    return pool_extremes<minimum>(rows, length, row_size, y, [=](std::int64_t column, std::int64_t row) {
+      place[column] = static_cast<Place<T>>(row);
+    });
   }
-  if (row_size == 1) {
-    pool_extremes<minimum>(ContiguousRows<T>{x, 1, length}, length, 1, y);
-    // Equal to it, or a NaN as it is one: zeros of both signs are equal, and so are all NaNs.
-    const auto best = static_cast<Accumulator<T>>(*y);
-    const auto stands = [best](const T& number) {
-      const auto a = static_cast<Accumulator<T>>(number);
-      return (a == best) | ((a != a) & (best != best));
-    };
-    *place = static_cast<Place<T>>(std::find_if(x, x + length, stands) - x);
-    return;
+  if constexpr (std::same_as<Rows, ContiguousRows<T>>) {
+    if (row_size == 1) {
+      pool_extremes<minimum>(rows, length, 1, y);
+      // Equal to it, or a NaN as it is one: zeros of both signs are equal, and so are all NaNs.
+      const auto best = static_cast<Accumulator<T>>(*y);
+      const auto stands = [best](const T& number) {
+        const auto a = static_cast<Accumulator<T>>(number);
+        return (a == best) | ((a != a) & (best != best));
+      };
+      *place = static_cast<Place<T>>(std::find_if(rows.first, rows.first + length, stands) - rows.first);
+      return;
+    }
   }
-  copy(x, row_size, y);
+  copy(rows(0), row_size, y);
   std::fill_n(place, row_size, Place<T>{});
-  if (row_size == 4 * lanes<T>) return keep_rows_and_places<minimum, 4>(x + row_size, 1, length - 1, y, place);
-  if (row_size == 2 * lanes<T>) return keep_rows_and_places<minimum, 2>(x + row_size, 1, length - 1, y, place);
-  if (row_size == lanes<T>) return keep_rows_and_places<minimum, 1>(x + row_size, 1, length - 1, y, place);
+  if (row_size == 4 * lanes<T>) return keep_rows_and_places<minimum, 4>(rows, 1, length, 0, y, place);
+  if (row_size == 2 * lanes<T>) return keep_rows_and_places<minimum, 2>(rows, 1, length, 0, y, place);
+  if (row_size == lanes<T>) return keep_rows_and_places<minimum, 1>(rows, 1, length, 0, y, place);
   // A few rows at a time, which stay in the first-level cache until their last columns have been compared too.
   constexpr std::int64_t step = 16;
   const std::int64_t full = row_size / lanes<T> * lanes<T>;
   for (std::int64_t begin = 1; begin < length; begin += step) {
     const std::int64_t end = std::min(begin + step, length);
-    for (std::int64_t row = begin; row < end; ++row) {
-      const T* const candidates = x + row * row_size;
+    for (std::int64_t row = begin; row < end && full > 0; ++row) {
+      const auto candidates = [from = rows(row)](std::int64_t) { return from; };
       for (std::int64_t column = 0; column < full; column += lanes<T>) {
-        keep_rows_and_places<minimum, 1>(candidates + column, row, 1, y + column, place + column);
+        keep_rows_and_places<minimum, 1>(candidates, row, row + 1, column, y + column, place + column);
       }
     }
     if (full == row_size) continue;
     const bool by_vectors = masked<T> || (loads_parts<T> && full == 0);
     if (by_vectors) {
-      keep_rests_and_places<minimum>(x + begin * row_size + full, begin, end - begin, row_size, row_size - full,
-                                     y + full, place + full);
+      keep_rests_and_places<minimum>(rows, begin, end, full, row_size - full, y + full, place + full);
     }
     for (std::int64_t row = begin; row < end && !by_vectors; ++row) {
-      const T* const candidates = x + row * row_size;
+      const T* const candidates = rows(row);
       for (std::int64_t column = full; column < row_size; ++column) {
         const bool won = wins<minimum>(candidates[column], y[column]);
         y[column] = won ? candidates[column] : y[column];
@@ -297,7 +299,7 @@ void pool_sequence_extremes(const CpuExecutor& executor, const T* x, const Segme
       return;
     }
     Place<T>* const place = places(thread);
-    pool_extremes_and_places<minimum>(from, length, row_size, best, place);
+    pool_extremes_and_places<minimum>(ContiguousRows<T>{from, row_size, length}, length, row_size, best, place);
     for (std::int64_t column = 0; column < row_size; ++column) rows[column] = first + place[column];
   };
 
@@ -336,7 +338,7 @@ void pool_sequence_extremes(const CpuExecutor& executor, const T* x, const Segme
       return;
     }
     Place<T>* const place = places(0);
-    pool_extremes_and_places<minimum>(bests.data(), chunks, row_size, out, place);
+    pool_extremes_and_places<minimum>(ContiguousRows<T>{bests.data(), row_size, chunks}, chunks, row_size, out, place);
     for (std::int64_t column = 0; column < row_size; ++column) {
       index[i * row_size + column] = rows_of_bests[place[column] * row_size + column];
     }

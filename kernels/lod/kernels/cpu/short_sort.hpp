@@ -10,8 +10,9 @@
 #include <lod/kernels/cpu/line_writer.hpp>
 #include <lod/kernels/cpu/sequence_tile.hpp>
 #include <lod/kernels/cpu/sort_entry.hpp>
-#include <lod/kernels/cpu/sorting_network.hpp>
 #include <lod/kernels/cpu/vector.hpp>
+#include <lod/kernels/cpu/vector_sort.hpp>
+#include <lod/kernels/partition_point.hpp>
 #include <lod/ops/kernel.hpp>
 
 #include <algorithm>
@@ -24,6 +25,16 @@
 #include <type_traits>
 
 namespace lod::inline LOD_INTERFACE::kernel::inline LOD_TARGET::cpu {
+
+/// The lengths of the sequences of a tile, lane by lane.
+template <class T>
+inline Vector<T> tile_lengths(const typename SequenceTile<T>::Sequences& sequences) noexcept {
+  alignas(64) Accumulator<T> lengths[Vector<T>::size];
+  for (std::size_t k = 0; k < Vector<T>::size; ++k) {
+    lengths[k] = static_cast<Accumulator<T>>(sequences.length(static_cast<std::int64_t>(k)));
+  }
+  return Vector<T>::load_aligned(lengths);
+}
 
 /// Whether there was a NaN or a negative zero among the numbers that it was shown.
 template <class A>
@@ -60,88 +71,111 @@ class StrangeNumbers {
 #endif
 };
 
-/// The lesser and the greater numbers of two vectors without NaNs.
-template <class A>
-struct VectorOrder {
-  using Row = typename CompilerVector<A>::type;
-  Row lesser(const Row& a, const Row& b) const noexcept {
-    return __builtin_bit_cast(Row, xsimd::min(batch(a), batch(b)));
+/// Turns vectors of numbers into keys that ascend as the numbers do, or as they descend, and these back.
+template <class T>
+class TurnedNumbers {
+  using A = Accumulator<T>;
+  using V = Vector<T>;
+  // Its numbers are computed in signed ones.
+  static constexpr bool is_wide_unsigned = std::unsigned_integral<T> && sizeof(T) == sizeof(A);
+
+ public:
+  explicit TurnedNumbers(bool descending) noexcept : turns_(descending || is_wide_unsigned) {
+    if constexpr (std::floating_point<A>) {
+      turn_ = V(descending ? -A{} : A{});
+      last_ = V(std::numeric_limits<A>::infinity()) ^ turn_;
+    } else {
+      turn_ = V((descending ? ~A{} : A{}) ^ (is_wide_unsigned ? std::numeric_limits<A>::min() : A{}));
+      last_ = V(std::numeric_limits<A>::max()) ^ turn_;
+    }
   }
-  Row greater(const Row& a, const Row& b) const noexcept {
-    return __builtin_bit_cast(Row, xsimd::max(batch(a), batch(b)));
-  }
+  /// Keys to numbers and numbers to keys.
+  V operator()(const V& numbers) const noexcept { return numbers ^ turn_; }
+  /// Whether any key differs from its number.
+  bool turns() const noexcept { return turns_; }
+  /// The number with the greatest key.
+  const V& last() const noexcept { return last_; }
 
  private:
-  static xsimd::batch<A> batch(const Row& row) noexcept { return __builtin_bit_cast(xsimd::batch<A>, row); }
+  V turn_, last_;
+  bool turns_;
 };
 
-/// Sorts `size` numbers, 32 or a greater power of two, of which only the first `kept` are needed: 32 at a time by a
-/// network; these are then merged.
-template <std::size_t kept, class V, class Order>
-inline void sort_tall(V* numbers, std::size_t size, const Order& order) noexcept {
-  constexpr std::size_t step = 32;
-  static_assert(std::has_single_bit(kept));
-  for (std::size_t begin = 0; begin < size; begin += step) sort_by_network<step, kept>(numbers + begin, order);
-  for (std::size_t sorted = step; sorted < size; sorted *= 2) {
-    for (std::size_t begin = 0; begin < size; begin += 2 * sorted) {
-      if constexpr (kept < step) {
-        merge_ascending<true>(numbers + begin, numbers + begin + sorted, kept, order);
+/// Bit i is set where number i is zero or NaN.
+template <class A>
+inline unsigned zeros_and_nans(const xsimd::batch<A>& numbers) noexcept {
+#if defined(__AVX512F__)
+  if constexpr (std::same_as<A, float>) return _mm512_cmp_ps_mask(numbers, xsimd::batch<A>(A{}), _CMP_EQ_UQ);
+  if constexpr (std::same_as<A, double>) return _mm512_cmp_pd_mask(numbers, xsimd::batch<A>(A{}), _CMP_EQ_UQ);
+#elif defined(__AVX__)
+  const xsimd::batch<A> zero(A{});
+  if constexpr (std::same_as<A, float>) {
+    return static_cast<unsigned>(_mm256_movemask_ps(_mm256_cmp_ps(numbers, zero, _CMP_EQ_UQ)));
+  } else {
+    return static_cast<unsigned>(_mm256_movemask_pd(_mm256_cmp_pd(numbers, zero, _CMP_EQ_UQ)));
+  }
+#else
+  unsigned bits = 0;
+  for (std::size_t i = 0; i < xsimd::batch<A>::size; ++i) {
+    bits |= static_cast<unsigned>(!(numbers.get(i) < A{} || numbers.get(i) > A{})) << i;
+  }
+  return bits;
+#endif
+}
+
+/// Where x has numbers that are strange, y does not have them after it was sorted by vectors: zeros lost their signs,
+/// and in place of NaNs there are as many infinities at the end. Puts them there, both kinds in the order of x.
+template <class T>
+void restore_strange(const T* x, std::int64_t count, bool descending, T* y) noexcept {
+  using A = Accumulator<T>;
+  std::int64_t nan = count, zero = -1;
+  for (std::int64_t end = count; end > 0;) {
+    const std::int64_t begin = std::max<std::int64_t>(end - lanes<T>, 0);
+    for (unsigned bits = zeros_and_nans(load_vector(x + begin, end - begin, A{1})); bits != 0;) {
+      const auto last = static_cast<std::int64_t>(std::bit_width(bits)) - 1;
+      bits ^= 1u << last;
+      const T number = x[begin + last];
+      if (static_cast<A>(number) != A{}) {
+        y[--nan] = number;
       } else {
-        merge_ascending<false>(numbers + begin, numbers + begin + sorted, sorted, order);
+        if (zero < 0) {
+          zero = partition_point(std::int64_t{0}, count, [&](std::int64_t i) {
+            const auto before = static_cast<A>(y[i]);
+            return descending ? before >= A{} : before <= A{};
+          });
+        }
+        y[--zero] = number;
       }
     }
+    end = begin;
   }
 }
 
-/// Sorts the rows of each sequence of a tile, up or down; only the first `kept` are needed. Returns false for a tile
-/// with a NaN or a negative zero, since numbers that are equal but not identical would not keep their order; if it is
-/// known that there are none, they need not be `looked_for`.
+/// Sorts the rows of each sequence of a tile, up or down; only the first `kept` are needed. Returns whether there are
+/// strange numbers, which `restore_strange` puts in place; if it is known that there are none, they need not be
+/// `looked_for`.
 template <std::size_t kept = static_cast<std::size_t>(tile_rows), bool looked_for = true, class T>
 bool sort_tile(const typename SequenceTile<T>::Sequences& sequences, bool descending, SequenceTile<T>& tile) noexcept {
   using A = Accumulator<T>;
   using V = Vector<T>;
   using Row = typename SequenceTile<T>::Row;
-  // Its numbers are computed in signed ones.
-  constexpr bool is_wide_unsigned = std::unsigned_integral<T> && sizeof(T) == sizeof(A);
-  // `turn` turns a number into an ascending key and a key back into the number; `last` sorts after all others.
-  V turn, last;
-  if constexpr (std::floating_point<A>) {
-    turn = V(descending ? -A{} : A{});
-    last = V(descending ? -std::numeric_limits<A>::infinity() : std::numeric_limits<A>::infinity());
-  } else {
-    const A sign = is_wide_unsigned ? std::numeric_limits<A>::min() : A{};
-    turn = V((descending ? ~A{} : A{}) ^ sign);
-    last = turn ^ V(std::numeric_limits<A>::max());
-  }
-  alignas(64) A lengths[V::size];
-  for (std::size_t k = 0; k < V::size; ++k) {
-    lengths[k] = static_cast<A>(sequences.length(static_cast<std::int64_t>(k)));
-  }
-  const V end = V::load_aligned(lengths);
+  const TurnedNumbers<T> turned(descending);
+  const V end = tile_lengths<T>(sequences);
   Row* const rows = tile.data();
   StrangeNumbers<A> strange;
   for (std::int64_t row = 0; row < tile.rows(); ++row) {
-    const V numbers = xsimd::select(V(static_cast<A>(row)) < end, __builtin_bit_cast(V, rows[row]), last);
-    if constexpr (looked_for) strange.look_at(numbers);
-    rows[row] = __builtin_bit_cast(Row, numbers ^ turn);
+    V numbers = xsimd::select(V(static_cast<A>(row)) < end, __builtin_bit_cast(V, rows[row]), turned.last());
+    if constexpr (looked_for) {
+      strange.look_at(numbers);
+      numbers = xsimd::select(numbers == numbers, numbers, turned.last());
+    }
+    rows[row] = __builtin_bit_cast(Row, turned(numbers));
   }
-  if (looked_for && strange.any()) return false;
-  const VectorOrder<A> order;
-  switch (tile.rows()) {
-    case 8:
-      sort_by_network<8, kept>(rows, order);
-      break;
-    case 16:
-      sort_by_network<16, kept>(rows, order);
-      break;
-    default:
-      sort_tall<kept>(rows, static_cast<std::size_t>(tile.rows()), order);
+  sort_columns<kept>(rows, static_cast<std::size_t>(tile.rows()), VectorOrder<A>());
+  for (std::int64_t row = 0; turned.turns() && row < std::min(tile.rows(), static_cast<std::int64_t>(kept)); ++row) {
+    rows[row] = __builtin_bit_cast(Row, turned(__builtin_bit_cast(V, rows[row])));
   }
-  const bool is_turned = descending || is_wide_unsigned;
-  for (std::int64_t row = 0; is_turned && row < std::min(tile.rows(), static_cast<std::int64_t>(kept)); ++row) {
-    rows[row] = __builtin_bit_cast(Row, __builtin_bit_cast(V, rows[row]) ^ turn);
-  }
-  return true;
+  return looked_for && strange.any();
 }
 
 /// Whether `sort_tiles` is for T: narrow integers are sorted faster as entries, and comparing 64-bit integers takes
@@ -149,41 +183,50 @@ bool sort_tile(const typename SequenceTile<T>::Sequences& sequences, bool descen
 template <class T>
 inline constexpr bool sorts_tiles = std::floating_point<Accumulator<T>> || (!has_narrow_key<T> && lanes<T> >= 4);
 
-/// Sorts sequences from i on, before `end`, up to the first that is too long for a tile, which it returns. one(i, y)
-/// sorts a single sequence to y.
-template <class T, class One>
+/// Sorts sequences from i on, before `end`, up to the first that is too long for a tile, which it returns.
+template <class T>
 std::int64_t sort_tiles(const T* x, const Segments& sequences, std::int64_t i, std::int64_t end, bool descending,
-                        const LargeOutput& output, T* y, const One& one) {
+                        const LargeOutput& output, T* y) {
   constexpr auto all = static_cast<std::size_t>(tile_rows);
+  constexpr bool has_strange = std::floating_point<Accumulator<T>>;
   static_assert(tile_rows <= LineWriter<T>::room);
-  LineWriter<T> writer(output, y + sequences.begin(i));
+  struct Writer {
+    T* place() noexcept { return lines.place(); }
+    void advance(std::int64_t rows) noexcept {
+      if constexpr (has_strange) {
+        if (is_strange) restore_strange(from, rows, descending, place());
+        from += rows;
+      }
+      lines.advance(rows);
+    }
+    LineWriter<T> lines;
+    const T* from;
+    bool descending, is_strange;
+  };
+  Writer writer{{output, y + sequences.begin(i)}, x + sequences.begin(i), descending, false};
   while (true) {
     const typename SequenceTile<T>::Sequences some(sequences, i, end);
     if (some.size() == 0) return i;
     const std::int64_t first = sequences.begin(i);
     SequenceTile<T> tile(some, x + first, sequences.rows() - first);
-    if (sort_tile<all, std::floating_point<Accumulator<T>>>(some, descending, tile)) {
-      tile.write(some, tile_rows, writer, [](std::int64_t length) { return length; });
-    } else {
-      for (std::int64_t k = 0; k < some.size(); ++k) {
-        one(i + k, writer.place());
-        writer.advance(some.length(k));
-      }
-    }
+    writer.is_strange = sort_tile<all, has_strange>(some, descending, tile);
+    tile.write(some, tile_rows, writer, [](std::int64_t length) { return length; });
     i += some.size();
   }
 }
 
-/// How a double represents a row of a tile whose key has 32 bits: it is between 1 and 2, with the key above the lowest
+/// How a double represents a row whose key has 32 bits: it is between 1 and 2, with the key above the lowest
 /// `place_bits` bits, which say which row it is. All processors can take the lesser of two doubles, and doubles in that
 /// range order as their bits do.
-struct TileEntryLayout {
-  static constexpr int place_bits = 16;
+struct RowEntryLayout {
+  static constexpr int place_bits = 20;
   /// The bits of the entry with key 0 and place 0.
   static constexpr std::int64_t zero = (std::int64_t{0x3FF} << 52) + (std::int64_t{1} << (31 + place_bits));
-  static std::int64_t place(double entry) noexcept {
-    return __builtin_bit_cast(std::int64_t, entry) & ((std::int64_t{1} << place_bits) - 1);
+  static constexpr std::int64_t places = std::int64_t{1} << place_bits;
+  static double entry(std::int64_t key, std::int64_t place) noexcept {
+    return __builtin_bit_cast(double, (key << place_bits) + zero + place);
   }
+  static std::int64_t place(double entry) noexcept { return __builtin_bit_cast(std::int64_t, entry) & (places - 1); }
 };
 
 /// `sort_key` of the floats with these bits.
@@ -204,9 +247,9 @@ inline void make_entries(const T* x, std::int64_t count, std::int64_t readable, 
   alignas(64) static constexpr std::int64_t numbers[] = {0, 1, 2, 3, 4, 5, 6, 7};
   Bits zeros;
   std::memcpy(&zeros, numbers, sizeof zeros);
-  zeros += TileEntryLayout::zero;
+  zeros += RowEntryLayout::zero;
   const auto write = [&](const Bits& keys, std::int64_t k) __attribute__((always_inline)) {
-    const Bits some = (keys << TileEntryLayout::place_bits) + zeros + k;
+    const Bits some = (keys << RowEntryLayout::place_bits) + zeros + k;
     std::memcpy(entries + k, &some, sizeof some);
   };
   for (std::int64_t k = 0; k < count; k += lanes<T>) {
@@ -226,6 +269,12 @@ inline void make_entries(const T* x, std::int64_t count, std::int64_t readable, 
   }
 }
 
+/// keys[k] = sort_key(x[k], descending) for k < count.
+template <class T>
+inline void make_keys(const T* x, std::int64_t count, bool descending, std::int64_t* keys) noexcept {
+  for (std::int64_t k = 0; k < count; ++k) keys[k] = sort_key(x[k], descending);
+}
+
 /// Writes f(0), f(1), ..., f(count - 1).
 template <class T, class F>
 inline void append(LineWriter<T>& writer, std::int64_t count, const F& f) {
@@ -238,34 +287,67 @@ inline void append(LineWriter<T>& writer, std::int64_t count, const F& f) {
   }
 }
 
-/// As `sort_tiles`, by entries: at most the first `count` rows of each sequence in sorted order, one after the other
-/// from y and from index on, either of which may be null. No more than `kept` are needed.
+/// In place of the keys in a tile come the rows that they belong to, in the order of the keys, counted from the first
+/// row of the first sequence; only the first `kept` are needed.
+template <std::size_t kept>
+void sort_keys(const SequenceTile<std::int64_t>::Sequences& sequences, SequenceTile<std::int64_t>& tile) noexcept {
+  using V = Vector<std::int64_t>;
+  alignas(64) std::int64_t starts[V::size];
+  for (std::size_t k = 0; k < V::size; ++k) starts[k] = sequences.start(static_cast<std::int64_t>(k));
+  const V start = V::load_aligned(starts), end = tile_lengths<std::int64_t>(sequences);
+  KeyedRow all[static_cast<std::size_t>(tile_rows)];
+  for (std::int64_t row = 0; row < tile.rows(); ++row) {
+    const V keys = xsimd::select(V(row) < end, __builtin_bit_cast(V, tile.data()[row]),
+                                 V(std::numeric_limits<std::int64_t>::max()));
+    all[row] = {__builtin_bit_cast(Int64Vector, keys), __builtin_bit_cast(Int64Vector, start + V(row))};
+  }
+  sort_columns<kept>(all, static_cast<std::size_t>(tile.rows()), KeyedRowOrder());
+  const std::int64_t needed = std::min(tile.rows(), static_cast<std::int64_t>(kept));
+  for (std::int64_t row = 0; row < needed; ++row) tile.data()[row] = all[row].row;
+}
+
+/// As `sort_tiles`, by keys with their rows: at most the first `count` rows of each sequence in sorted order, one after
+/// the other from y and from index on, either of which may be null. No more than `kept` are needed.
 template <std::size_t kept, class T>
-std::int64_t sort_tiles_of_entries(const T* x, const Segments& sequences, std::int64_t i, std::int64_t end,
-                                   bool descending, std::int64_t count, const LargeOutput& output, T* y,
-                                   std::int64_t* index) {
-  static_assert(has_narrow_key<T>);
-  using Tile = SequenceTile<double>;
-  constexpr std::int64_t most = lanes<double> * tile_rows, room = most + 2 * tile_rows;
-  static_assert(most <= std::int64_t{1} << TileEntryLayout::place_bits);
-  alignas(64) double entries[static_cast<std::size_t>(room)], sorted[static_cast<std::size_t>(room)];
+std::int64_t sort_tiles_of_rows(const T* x, const Segments& sequences, std::int64_t i, std::int64_t end,
+                                bool descending, std::int64_t count, const LargeOutput& output, T* y,
+                                std::int64_t* index) {
+  using Number = std::conditional_t<has_narrow_key<T>, double, std::int64_t>;
+  using Tile = SequenceTile<Number>;
+  constexpr std::int64_t most = lanes<Number> * tile_rows, room = most + 2 * tile_rows;
+  static_assert(most <= RowEntryLayout::places);
+  alignas(64) Number entries[static_cast<std::size_t>(room)], sorted[static_cast<std::size_t>(room)];
   LineWriter<T> values(output, y);
   LineWriter<std::int64_t> places(output, index);
   struct Writer {
-    double* place() const noexcept { return at; }
+    Number* place() const noexcept { return at; }
     void advance(std::int64_t rows) noexcept { at += rows; }
-    double* at;
+    Number* at;
   };
   while (true) {
     const typename Tile::Sequences some(sequences, i, end);
     if (some.size() == 0) return i;
     const std::int64_t first = sequences.begin(i);
-    make_entries(x + first, some.rows(), sequences.rows() - first, descending, entries);
-    Writer writer{sorted};
+    if constexpr (has_narrow_key<T>) {
+      make_entries(x + first, some.rows(), sequences.rows() - first, descending, entries);
+    } else {
+      make_keys(x + first, std::min(some.rows(), most), descending, entries);
+    }
     Tile tile(some, entries, room);
-    sort_tile<kept, false>(some, false, tile);
+    if constexpr (has_narrow_key<T>) {
+      sort_tile<kept, false>(some, false, tile);
+    } else {
+      sort_keys<kept>(some, tile);
+    }
+    Writer writer{sorted};
     tile.write(some, kept, writer, [count](std::int64_t length) { return std::min(length, count); });
-    const auto row = [&](std::int64_t k) { return first + TileEntryLayout::place(sorted[k]); };
+    const auto row = [&](std::int64_t k) {
+      if constexpr (has_narrow_key<T>) {
+        return first + RowEntryLayout::place(sorted[k]);
+      } else {
+        return first + sorted[k];
+      }
+    };
     if (index) append(places, writer.at - sorted, row);
     if (y) append(values, writer.at - sorted, [&](std::int64_t k) { return x[row(k)]; });
     i += some.size();

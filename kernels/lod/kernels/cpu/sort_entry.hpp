@@ -42,12 +42,9 @@ inline std::int64_t sort_key(T number, bool descending) noexcept {
 class NarrowEntry {
  public:
   static constexpr int key_bits = 32;
-  static constexpr bool has_whole_order = true;
   NarrowEntry() = default;
   NarrowEntry(std::int64_t key, std::int64_t row) noexcept : number_(key * (std::int64_t{1} << 32) + row) {}
   std::int64_t row() const noexcept { return number_ & 0xffffffff; }
-  /// Orders entries as `<` does.
-  std::int64_t order() const noexcept { return number_; }
   std::uint64_t unsigned_key() const noexcept { return (static_cast<std::uint64_t>(number_) >> 32) ^ 0x80000000u; }
   friend bool operator<(NarrowEntry a, NarrowEntry b) noexcept { return a.number_ < b.number_; }
 
@@ -57,12 +54,9 @@ class NarrowEntry {
 class WideEntry {
  public:
   static constexpr int key_bits = 64;
-  static constexpr bool has_whole_order = false;
   WideEntry() = default;
   WideEntry(std::int64_t key, std::int64_t row) noexcept : key_(key), row_(row) {}
   std::int64_t row() const noexcept { return row_; }
-  /// Orders entries as `<` does, except those with equal keys.
-  std::int64_t order() const noexcept { return key_; }
   std::uint64_t unsigned_key() const noexcept { return static_cast<std::uint64_t>(key_) ^ (std::uint64_t{1} << 63); }
   friend bool operator<(const WideEntry& a, const WideEntry& b) noexcept {
     return (a.key_ < b.key_) | ((a.key_ == b.key_) & (a.row_ < b.row_));

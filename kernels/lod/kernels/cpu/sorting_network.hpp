@@ -78,19 +78,43 @@ inline void sort_by_network(V* numbers, const Order& order) noexcept {
                         std::make_index_sequence<SortingNetwork<size>::comparisons.size()>());
 }
 
+/// Compares numbers `distance` apart, then those half as far apart, and so on. All stay in registers.
+template <std::size_t distance, class V, class Order, std::size_t size, std::size_t... i>
+[[gnu::always_inline]] inline void halve_bitonic(V (&all)[size], const Order& order,
+                                                 std::index_sequence<i...> pairs) noexcept {
+  if constexpr (distance > 0) {
+    // Pair i begins at the number whose bits above that of the distance are those of i, moved by one.
+    constexpr auto lower = [](std::size_t pair) { return pair / distance * 2 * distance + pair % distance; };
+    V less;
+    ((less = order.lesser(all[lower(i)], all[lower(i) + distance]),
+      all[lower(i) + distance] = order.greater(all[lower(i)], all[lower(i) + distance]), all[lower(i)] = less),
+     ...);
+    halve_bitonic<distance / 2>(all, order, pairs);
+  }
+}
+template <class V, class Order, std::size_t... i>
+[[gnu::always_inline]] inline void halve_bitonic(V* numbers, std::size_t step, const Order& order,
+                                                 std::index_sequence<i...>) noexcept {
+  V all[sizeof...(i)];
+  ((all[i] = numbers[i * step]), ...);
+  halve_bitonic<sizeof...(i) / 2>(all, order, std::make_index_sequence<sizeof...(i) / 2>());
+  ((numbers[i * step] = all[i]), ...);
+}
 /// Sorts a bitonic sequence: numbers that ascend and then descend, or a rotation of such. Two ascending arrays become
-/// two of these when their numbers are compared crosswise, as by `merge_ascending`. `size` is a power of two.
+/// two of these when their numbers are compared crosswise, as by `merge_ascending`. `size` is a power of two. Each
+/// number is read and written once for three comparisons.
 template <class V, class Order>
 inline void sort_bitonic(V* numbers, std::size_t size, const Order& order) noexcept {
-  for (std::size_t distance = size / 2; distance > 0; distance /= 2) {
-    for (std::size_t begin = 0; begin < size; begin += 2 * distance) {
-      for (std::size_t i = begin; i < begin + distance; ++i) {
-        const V a = numbers[i], b = numbers[i + distance];
-        numbers[i] = order.lesser(a, b);
-        numbers[i + distance] = order.greater(a, b);
-      }
+  const auto halve =
+      [ =, &order ]<std::size_t... i>(std::size_t step, std::index_sequence<i...> few) __attribute__((always_inline)) {
+    for (std::size_t begin = 0; begin < size; begin += sizeof...(i) * step) {
+      for (std::size_t k = begin; k < begin + step; ++k) halve_bitonic(numbers + k, step, order, few);
     }
-  }
+  };
+  std::size_t sorted = size;  // parts of so many are in place
+  for (; sorted >= 8; sorted /= 8) halve(sorted / 8, std::make_index_sequence<8>());
+  if (sorted == 4) halve(1, std::make_index_sequence<4>());
+  if (sorted == 2) halve(1, std::make_index_sequence<2>());
 }
 /// Merges numbers[0 .. size) and other[0 .. size), both ascending: afterwards the lesser half of them ascends from
 /// `numbers` on, and the greater half from `other` on, unless it is `dropped`. `size` is a power of two.
