@@ -20,7 +20,7 @@
 #ifdef LOD_KERNELS
 #  define LOD_HEADER(name) LOD_KERNELS(name)
 #else
-#  define LOD_HEADER(name) <lod/ops/name.hpp>
+#  define LOD_HEADER(name) <lod/ops/name.hpp>  // NOLINT(bugprone-macro-parentheses)
 // Without kernels of their own.
 #  include <lod/core/target.hpp>
 #  include <lod/ops/batch_levels.hpp>
