@@ -308,12 +308,12 @@ class CpuExecutor {
   LOD_TAGGED Workspace& workspace() const noexcept { return shared_->workspace; }
   /// The same: its tensors are in CPU memory.
   LOD_TAGGED ScratchMemory<Cpu>& scratch() const noexcept { return shared_->workspace; }
-  /// The threads that help the calling one, null if there are none.
-  LOD_TAGGED detail::ThreadPool* pool() const noexcept { return pool_; }
+  /// The threads that share its work with the calling one.
+  LOD_TAGGED detail::ThreadPool& pool() const noexcept { return *pool_; }
 
  private:
   int threads_;
-  detail::ThreadPool* pool_ = detail::ThreadPool::of_module();
+  detail::ThreadPool* pool_ = &detail::ThreadPool::of_module();
   std::pmr::memory_resource* resource_;
   detail::Reference<detail::SharedWorkspace> shared_;
 };
