@@ -11,7 +11,8 @@
 
 #include <lod/core/include_folders.hpp>
 #include <lod/kernels/cpu/for_each_range.hpp>
-#define LOD_KERNELS(name) <lod/kernels/cpu/name.hpp>  // NOLINT(bugprone-macro-parentheses)
+// NOLINTNEXTLINE(bugprone-macro-parentheses)
+#define LOD_KERNELS(name) <lod/kernels/cpu/name.hpp>
 #include <lod/ops/operations.hpp>
 
 #ifdef LOD_CPU_LIBRARY

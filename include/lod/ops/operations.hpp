@@ -20,7 +20,8 @@
 #ifdef LOD_KERNELS
 #  define LOD_HEADER(name) LOD_KERNELS(name)
 #else
-#  define LOD_HEADER(name) <lod/ops/name.hpp>  // NOLINT(bugprone-macro-parentheses)
+// NOLINTNEXTLINE(bugprone-macro-parentheses)
+#  define LOD_HEADER(name) <lod/ops/name.hpp>
 // Without kernels of their own.
 #  include <lod/core/target.hpp>
 #  include <lod/ops/batch_levels.hpp>
