@@ -206,7 +206,9 @@ class Interpreter final : public detail::ProgramToRun {
             detail::text({"feed '", name, "': expected the name of a tensor of the program that is not persistable"})));
       }
       if (found->second.desc) {
-        detail::check_described(value, *found->second.desc, [&] { return detail::text({"feed '", name, "'"}); });
+        detail::check_described(value, *found->second.desc, [&name = name] {
+          return detail::text({"feed '", name, "'"});
+        });
       }
     }
     for (const auto& [name, fed] : feeds_) {

@@ -14,6 +14,7 @@
 #include <lod/ops/for_each_place.hpp>
 #include <lod/ops/staging.hpp>
 #include <lod/program/operator.hpp>
+#include <lod/program/operators/formula.hpp>
 #include <lod/program/operators/shapes.hpp>
 
 #include <algorithm>
@@ -197,24 +198,9 @@ struct Divides {
     return kernel::Divide()(a, b);
   }
 };
-struct Maximum {
-  template <class T>
-  LOD_HOST_DEVICE T operator()(T a, T b) const {
-    return a < b ? b : a;
-  }
-};
-struct Minimum {
-  template <class T>
-  LOD_HOST_DEVICE T operator()(T a, T b) const {
-    return b < a ? b : a;
-  }
-};
-struct Power {
-  template <class T>
-  LOD_HOST_DEVICE T operator()(T a, T b) const {
-    return Scalar(std::pow(a, b)).to<T>();
-  }
-};
+LOD_FORMULA_OF_TWO(Maximum, T, a, b, a < b ? b : a);
+LOD_FORMULA_OF_TWO(Minimum, T, a, b, b < a ? b : a);
+LOD_FORMULA_OF_TWO(Power, T, a, b, Scalar(std::pow(a, b)).to<T>());
 /// The remainder, of the sign of the divisor.
 struct Remainder {
   template <class T>
@@ -286,42 +272,12 @@ RunOperator<E> elementwise(const OperatorArguments& op) {
 }
 
 /// What two numbers are compared by: Out is bool.
-struct Less {
-  template <class T>
-  LOD_HOST_DEVICE bool operator()(T a, T b) const {
-    return a < b;
-  }
-};
-struct LessEqual {
-  template <class T>
-  LOD_HOST_DEVICE bool operator()(T a, T b) const {
-    return a <= b;
-  }
-};
-struct Greater {
-  template <class T>
-  LOD_HOST_DEVICE bool operator()(T a, T b) const {
-    return a > b;
-  }
-};
-struct GreaterEqual {
-  template <class T>
-  LOD_HOST_DEVICE bool operator()(T a, T b) const {
-    return a >= b;
-  }
-};
-struct Equal {
-  template <class T>
-  LOD_HOST_DEVICE bool operator()(T a, T b) const {
-    return a == b;
-  }
-};
-struct NotEqual {
-  template <class T>
-  LOD_HOST_DEVICE bool operator()(T a, T b) const {
-    return a != b;
-  }
-};
+LOD_FORMULA_OF_TWO(Less, bool, a, b, a < b);
+LOD_FORMULA_OF_TWO(LessEqual, bool, a, b, a <= b);
+LOD_FORMULA_OF_TWO(Greater, bool, a, b, a > b);
+LOD_FORMULA_OF_TWO(GreaterEqual, bool, a, b, a >= b);
+LOD_FORMULA_OF_TWO(Equal, bool, a, b, a == b);
+LOD_FORMULA_OF_TWO(NotEqual, bool, a, b, a != b);
 struct And {
   bool operator()(bool a, bool b) const { return a && b; }
 };
