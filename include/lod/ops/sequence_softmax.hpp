@@ -96,10 +96,11 @@ struct Declared<op::sequence_log_softmax_grad> : SoftmaxGradient<op::sequence_lo
 /// row size and any level.
 ///
 /// Nothing overflows: where the exponentials of a column would, or would all but vanish, its greatest number is
-/// subtracted first. A result of less than 2^-100 (for double 2^-990) may become 0. The only row of a sequence has
-/// exactly 1. A column that is -inf throughout its sequence gives 0 there: a sequence that is masked out as a whole has
-/// no weight. NaN or +inf makes its column NaN, in its sequence only. Empty sequences have no rows. The sum follows one
-/// tree for each sequence, counted from its start: the bits depend neither on threads nor on the rest of the batch.
+/// subtracted first. A result of less than 2^-100 (for double 2^-990) may become 0, and subnormal arguments count
+/// as 0. The only row of a sequence has exactly 1. A column that is -inf throughout its sequence gives 0 there: a
+/// sequence that is masked out as a whole has no weight. NaN or +inf makes its column NaN, in its sequence only.
+/// Empty sequences have no rows. The sum follows one tree for each sequence, counted from its start: the bits
+/// depend neither on threads nor on the rest of the batch.
 ///
 /// Sequences of up to 64 Ki elements are read once, longer ones twice; those with a column that is shifted, twice more.
 /// `y` may be x's own tensor (or the view that x is), but overlap in no other way. Throws InvalidLoD where x has no
