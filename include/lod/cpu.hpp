@@ -10,44 +10,9 @@
 #pragma once
 
 #include <lod/core/include_folders.hpp>
-#include <lod/kernels/cpu/chunk_eval.hpp>
-#include <lod/kernels/cpu/clip.hpp>
-#include <lod/kernels/cpu/cross_entropy.hpp>
-#include <lod/kernels/cpu/ctc_align.hpp>
-#include <lod/kernels/cpu/ctc_loss.hpp>
-#include <lod/kernels/cpu/edit_distance.hpp>
-#include <lod/kernels/cpu/elementwise.hpp>
-#include <lod/kernels/cpu/embedding.hpp>
-#include <lod/kernels/cpu/embedding_pool.hpp>
 #include <lod/kernels/cpu/for_each_range.hpp>
-#include <lod/kernels/cpu/for_each_sequence.hpp>
-#include <lod/kernels/cpu/im2sequence.hpp>
-#include <lod/kernels/cpu/linear_chain_crf.hpp>
-#include <lod/kernels/cpu/matrix_product.hpp>
-#include <lod/kernels/cpu/merge_rows.hpp>
-#include <lod/kernels/cpu/optimizers.hpp>
-#include <lod/kernels/cpu/recurrent.hpp>
-#include <lod/kernels/cpu/row_conv.hpp>
-#include <lod/kernels/cpu/row_sparse.hpp>
-#include <lod/kernels/cpu/run_copy.hpp>
-#include <lod/kernels/cpu/sequence_conv.hpp>
-#include <lod/kernels/cpu/sequence_cumsum.hpp>
-#include <lod/kernels/cpu/sequence_dropout.hpp>
-#include <lod/kernels/cpu/sequence_enumerate.hpp>
-#include <lod/kernels/cpu/sequence_erase.hpp>
-#include <lod/kernels/cpu/sequence_expand.hpp>
-#include <lod/kernels/cpu/sequence_logsumexp.hpp>
-#include <lod/kernels/cpu/sequence_mask.hpp>
-#include <lod/kernels/cpu/sequence_mean_var.hpp>
-#include <lod/kernels/cpu/sequence_pad.hpp>
-#include <lod/kernels/cpu/sequence_pool.hpp>
-#include <lod/kernels/cpu/sequence_reverse.hpp>
-#include <lod/kernels/cpu/sequence_scatter.hpp>
-#include <lod/kernels/cpu/sequence_slice.hpp>
-#include <lod/kernels/cpu/sequence_softmax.hpp>
-#include <lod/kernels/cpu/sequence_sort.hpp>
-#include <lod/kernels/cpu/sequence_topk_avg_pooling.hpp>
-#include <lod/kernels/cpu/unique_sequences.hpp>
+#define LOD_KERNELS(name) <lod/kernels/cpu/name.hpp>
+#include <lod/ops/operations.hpp>
 
 #ifdef LOD_CPU_LIBRARY
 #  include <lod/kernels/compiled/cpu.hpp>

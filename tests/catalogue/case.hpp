@@ -15,6 +15,7 @@
 #include <map>
 #include <memory>
 #include <stdexcept>
+#include <string>
 #include <type_traits>
 #include <typeindex>
 #include <typeinfo>
@@ -74,6 +75,14 @@ struct Draws {
   std::int64_t variants = 1;  ///< as the samples that were called have
   std::map<std::type_index, std::vector<std::shared_ptr<void>>> drawn;
 };
+
+/// How many kernels an operation launches, by the names of its forms, of which "" is the plain one. Beside a sample is
+/// said which are more than three, and why.
+using Launches = std::map<std::string, std::int64_t>;
+template <class Op>
+Launches launches(Op) {
+  return {};
+}
 
 /// One call of a sample. `Store` has the arguments and outputs on the device: a DeviceCall, or something like it. T is
 /// the type of the elements, `State` that of the states of optimizers.

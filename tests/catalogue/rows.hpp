@@ -23,6 +23,8 @@ void combine_grad(auto& c, const auto& f) {
   const std::int64_t form = c.variant(3);
   f(c.executor, c.rows(), c.rows(), c.divisors(form), lod::ElementwiseOptions{.level = c.level}, c.out(), c.out());
 }
+// Row-sparse, a copy and a scatter.
+inline Launches launches(op::add) { return {{"row-sparse", 6}}; }
 void sample(op::add, auto& c) {
   const std::int64_t form = c.variant(5);
   if (form < 3) {
@@ -40,8 +42,14 @@ void sample(op::sub, auto& c) { combine(c, lod::sub_into); }
 void sample(op::mul, auto& c) { combine(c, lod::mul_into); }
 void sample(op::div, auto& c) { combine(c, lod::div_into); }
 void sample(op::add_grad, auto& c) { combine_grad(c, lod::add_grad_into); }
+// dx; the terms of dy, or their sign; their sums, with leaves joined.
+inline Launches launches(op::sub_grad) { return {{"", 4}}; }
 void sample(op::sub_grad, auto& c) { combine_grad(c, lod::sub_grad_into); }
+// As sub_grad.
+inline Launches launches(op::mul_grad) { return {{"", 4}}; }
 void sample(op::mul_grad, auto& c) { combine_grad(c, lod::mul_grad_into); }
+// As sub_grad, but that the terms of dy take two steps that round.
+inline Launches launches(op::div_grad) { return {{"", 5}}; }
 void sample(op::div_grad, auto& c) { combine_grad(c, lod::div_grad_into); }
 /// The gradients by both arguments, with all forms of the second one.
 void combined_differences(auto& on, const auto& f, const auto& grad) {
@@ -145,6 +153,8 @@ void differences(op::sequence_min_pool_grad, auto& on) {
 void sample(op::sequence_logsumexp, auto& c) {
   lod::sequence_logsumexp_into(c.executor, c.rows(), {.level = c.level}, c.out());
 }
+// A softmax, whose leaves may be joined before they are written, times dy.
+inline Launches launches(op::sequence_logsumexp_grad) { return {{"", 4}}; }
 void sample(op::sequence_logsumexp_grad, auto& c) {
   lod::sequence_logsumexp_grad_into(c.executor, row_for_each(c), c.rows(), {.level = c.level}, c.out());
 }
@@ -193,10 +203,14 @@ const Matrices& matrices(auto& c) {
 const std::vector<std::int64_t>& topks(auto& c) {
   return c.draw([] { return std::vector<std::int64_t>{1, 3, 9}; });
 }
+// Numbers are listed and sorted; one for each k: here there are three.
+inline Launches launches(op::sequence_topk_avg_pooling) { return {{"", 5}}; }
 void sample(op::sequence_topk_avg_pooling, auto& c) {
   const Matrices& all = matrices(c);
   lod::sequence_topk_avg_pooling_into(c.executor, c.scalars(all.sizes), all.rows, all.columns, topks(c), 2, c.out());
 }
+// As sequence_topk_avg_pooling, after zeros, and where each number goes.
+inline Launches launches(op::sequence_topk_avg_pooling_grad) { return {{"", 7}}; }
 void sample(op::sequence_topk_avg_pooling_grad, auto& c) {
   const Matrices& all = matrices(c);
   const auto dy = c.dense({all.rows.rows(), 6}), x = c.scalars(all.sizes);
@@ -265,6 +279,8 @@ lod::TopKOptions greatest(auto& c) {
   if (c.variant(2) == 1) c.named("counted in sequences");
   return {.level = c.level, .row_index = c.one_of({lod::RowIndex::BATCH, lod::RowIndex::SEQUENCE})};
 }
+// The index is copied, too.
+inline Launches launches(op::sequence_sort) { return {{"with an index", 4}}; }
 void sample(op::sequence_sort, auto& c) {
   if (c.variant(4) < 2) {
     c.named("with an index");
@@ -289,6 +305,8 @@ void differences(op::sequence_sort_grad, auto& on) {
         return lod::sequence_sort_grad(on.executor, dy, rows, {.level = on.level});
       });
 }
+// Rows of the batch, and where their sequences begin.
+inline Launches launches(op::sequence_topk) { return {{"counted in sequences", 4}}; }
 void sample(op::sequence_topk, auto& c) {
   lod::sequence_topk_into(c.executor, keys(c), 3, greatest(c), c.out(), c.out_ids());
 }
@@ -316,6 +334,8 @@ void sample(op::sequence_conv, auto& c) {
   lod::sequence_conv_into(c.executor, c.rows(), filter,
                           {.context_length = 3, .context_start = -1, .padding = outside, .level = c.level}, c.out());
 }
+// Three gradients: each a product, of rows whose sequences are found, or of sums.
+inline Launches launches(op::sequence_conv_grad) { return {{"", 8}}; }
 void sample(op::sequence_conv_grad, auto& c) {
   const auto filter = c.weights({3 * c.row_size, 5}), outside = c.dense({2, c.row_size});
   lod::sequence_conv_grad_into(c.executor, c.dense({c.index.rows(), 5}), c.rows(), filter,
@@ -351,6 +371,8 @@ void differences(op::sequence_conv_grad, On& on) {
 void sample(op::row_conv, auto& c) {
   lod::row_conv_into(c.executor, c.rows(), c.weights({4, c.row_size}), {.level = c.level}, c.out());
 }
+// dx; the rows of the filter need to know where sequences end, and sum all rows as one sequence.
+inline Launches launches(op::row_conv_grad) { return {{"", 5}}; }
 void sample(op::row_conv_grad, auto& c) {
   lod::row_conv_grad_into(c.executor, c.rows(), c.rows(), c.weights({4, c.row_size}), {.level = c.level}, c.out(),
                           c.out());
@@ -373,6 +395,8 @@ void sample(op::linear, auto& c) {
   if (c.variant(2) == 0) return lod::linear_into(c.executor, c.rows(), weight, {.bias = bias}, c.out());
   lod::linear_into(c.executor, c.rows(), weight, c.out());
 }
+// Two products; the sums of dy, which may be a giant whose leaves are joined.
+inline Launches launches(op::linear_grad) { return {{"", 5}}; }
 void sample(op::linear_grad, auto& c) {
   lod::linear_grad_into(c.executor, c.dense({c.index.rows(), 5}), c.rows(), c.weights({c.row_size, 5}), c.out(),
                         c.out(), c.out());

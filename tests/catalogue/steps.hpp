@@ -54,6 +54,8 @@ void differences(op::from_time_major_grad, auto& on) {
         return lod::to_time_major_grad(on.executor, lod::from_time_major_grad(on.executor, dy, table), table);
       });
 }
+// One for each step: here there are four.
+inline Launches launches(op::lod_tensor_to_array) { return {{"", 4}}; }
 void sample(op::lod_tensor_to_array, auto& c) {
   if (!c.is_short()) return;
   lod::lod_tensor_to_array_into(c.executor, c.rows(), ranks_of_level(c), c.out_array());
@@ -72,6 +74,8 @@ void sample(op::array_to_lod_tensor, auto& c) {
   const auto& array = c.given([&] { return lod::lod_tensor_to_array(c.executor, x, table); });
   lod::array_to_lod_tensor_into(c.executor, array, table, c.out());
 }
+// As lod_tensor_to_array.
+inline Launches launches(op::array_to_lod_tensor_grad) { return {{"", 4}}; }
 void sample(op::array_to_lod_tensor_grad, auto& c) {
   if (!c.is_short()) return;
   lod::array_to_lod_tensor_grad_into(c.executor, c.rows(), ranks_of_level(c), c.out_array());
@@ -119,12 +123,16 @@ void differences(op::reorder_lod_tensor_by_rank_grad, auto& on) {
       on.x, [&](const auto& at) { return lod::reorder_lod_tensor_by_rank(on.executor, at, table); },
       [&](const auto& dy) { return lod::reorder_lod_tensor_by_rank_grad(on.executor, dy, table); });
 }
+// What the user does for each step, and where its rows come from and go.
+inline Launches launches(op::dynamic_rnn) { return {{"", 16}}; }
 void sample(op::dynamic_rnn, auto& c) {
   if (!c.is_short()) return;
   const lod::RankTable& table = c.ranks(c.index, -1);
   const auto first = c.dense({table.size(), c.row_size});
   lod::dynamic_rnn_into(c.executor, c.rows(), table, first, c.cell(), c.out(), c.out());
 }
+// As dynamic_rnn, forwards, and backwards.
+inline Launches launches(op::dynamic_rnn_grad) { return {{"", 34}}; }
 void sample(op::dynamic_rnn_grad, auto& c) {
   if (!c.is_short()) return;
   const lod::RankTable& table = c.ranks(c.index, -1);
@@ -156,6 +164,9 @@ void differences(op::dynamic_rnn_grad, auto& on) {
   on.check(on.x, f, [&](const auto& dy) { return grad(dy).x; });
   on.check("of the first state", first, f, [&](const auto& dy) { return grad(dy).initial_state.with_lod(lod::LoD()); });
 }
+// One product for all rows; for each step, here four, a product and the cells; first and last states, in the order of
+// the ranks.
+inline Launches launches(op::lstm) { return {{"", 18}, {"with peepholes", 18}}; }
 void sample(op::lstm, auto& c) {
   if (!c.is_short()) return;
   const auto hidden = c.weights({c.sequences(), 2}), cell = c.weights({c.sequences(), 2});
@@ -163,6 +174,8 @@ void sample(op::lstm, auto& c) {
                  {.initial_hidden = hidden, .initial_cell = cell, .level = c.level}, c.out(), c.out(), c.out(),
                  c.lstm_trace());
 }
+// As lstm, backwards, and the gradients by the weights; with peepholes their sums.
+inline Launches launches(op::lstm_grad) { return {{"", 21}, {"with peepholes", 22}}; }
 void sample(op::lstm_grad, auto& c) {
   if (!c.is_short()) return;
   const auto x = c.rows(), hidden = c.weights({c.sequences(), 2});
@@ -202,6 +215,8 @@ void differences(op::lstm_grad, On& on) {
   check("of the first state", states, [](const auto& d) { return d.initial_hidden; });
   check("of the first cell", cells, [](const auto& d) { return d.initial_cell; });
 }
+// As lstm; without reset_after two products in each step, and a half of the cells after each.
+inline Launches launches(op::gru) { return {{"", 15}, {"reset before", 23}}; }
 void sample(op::gru, auto& c) {
   if (!c.is_short()) return;
   if (c.variant(2) == 1) c.named("reset before");
@@ -210,6 +225,8 @@ void sample(op::gru, auto& c) {
                 {.initial_hidden = hidden, .reverse = true, .level = c.level, .reset_after = c.variant(2) == 0},
                 c.out(), c.out(), c.gru_trace());
 }
+// As lstm_grad; without reset_after in halves of steps, and one more product by the weights.
+inline Launches launches(op::gru_grad) { return {{"", 21}, {"reset before", 30}}; }
 void sample(op::gru_grad, auto& c) {
   if (!c.is_short()) return;
   if (c.variant(2) == 1) c.named("reset before");
@@ -252,10 +269,15 @@ void differences(op::gru_grad, On& on) {
   check("of the products' bias", recurrent_bias, [](const auto& d) { return d.weights.recurrent_bias; });
   check("of the first state", states, [](const auto& d) { return d.initial_hidden; });
 }
+// The bias, two products, the cells.
+inline Launches launches(op::lstm_cell) { return {{"", 4}, {"with peepholes", 4}}; }
 void sample(op::lstm_cell, auto& c) {
   const auto x = c.rows(), hidden = c.weights({c.index.rows(), 2}), cell = c.weights({c.index.rows(), 2});
   lod::lstm_cell_into(c.executor, x, hidden, cell, c.lstm_weights(), c.out(), c.out(), c.out());
 }
+// The states' gradients copied, the weights transposed, the cells; four products; the sums by the bias, and by
+// peepholes.
+inline Launches launches(op::lstm_cell_grad) { return {{"", 12}, {"with peepholes", 14}}; }
 void sample(op::lstm_cell_grad, auto& c) {
   const lod::Shape shape = {c.index.rows(), 2};
   // Small enough that gates stay away from 0 and 1, near which gradients keep few of their bits.
@@ -298,11 +320,15 @@ void differences(op::lstm_cell_grad, On& on) {
   check("of the state", states, [](const auto& d) { return d.hidden; });
   check("of the cell", cells, [](const auto& d) { return d.cell; });
 }
+// As lstm_cell; without reset_after three products, and the cells in halves.
+inline Launches launches(op::gru_cell) { return {{"", 4}, {"reset before", 6}}; }
 void sample(op::gru_cell, auto& c) {
   if (c.variant(2) == 1) c.named("reset before");
   lod::gru_cell_into(c.executor, c.rows(), c.weights({c.index.rows(), 2}), c.gru_weights(),
                      {.reset_after = c.variant(2) == 0}, c.out(), c.out(), c.out());
 }
+// As lstm_cell_grad; without reset_after six products, and the cells in halves.
+inline Launches launches(op::gru_cell_grad) { return {{"", 14}, {"reset before", 18}}; }
 void sample(op::gru_cell_grad, auto& c) {
   if (c.variant(2) == 1) c.named("reset before");
   const bool reset_after = c.variant(2) == 0;

@@ -162,6 +162,8 @@ void differences(op::merge_lod_tensor_grad, auto& on) {
 void sample(op::unique_sequences, auto& c) {
   lod::unique_sequences_into(c.executor, c.tokens(), c.out(), c.out_ids(), c.out_ids());
 }
+// Sequences are numbered, sorted, compared and counted, and may be giants whose leaves are joined; three outputs.
+inline Launches launches(op::unique_sequences_and_wait) { return {{"", 11}}; }
 void sample(op::unique_sequences_and_wait, auto& c) {
   lod::unique_sequences_and_wait_into(c.executor, c.tokens(), c.out(), c.out_ids(), c.out_ids());
 }
@@ -252,6 +254,8 @@ void differences(op::lod_append_grad, auto& on) {
       on.x, [&](const auto& at) { return lod::lod_append(on.executor, at, offsets); },
       [&](const auto& dy) { return lod::lod_append_grad(on.executor, dy, on.index); });
 }
+// What the user does for each sequence: as many as are not empty.
+inline Launches launches(op::for_each_sequence) { return {{"", 92}}; }
 void sample(op::for_each_sequence, auto& c) {
   const auto x = c.rows();
   auto& y = c.copy(x);
@@ -447,6 +451,8 @@ void sample(op::linear_chain_crf, auto& c) {
   if (!c.is_short()) return;
   lod::linear_chain_crf_into(c.executor, c.rows(), transition(c), c.ids_below(c.row_size), c.out());
 }
+// Shares of all paths; their products summed over all rows as one sequence.
+inline Launches launches(op::linear_chain_crf_grad) { return {{"", 4}}; }
 void sample(op::linear_chain_crf_grad, auto& c) {
   if (!c.is_short()) return;
   const auto dy = c.dense({c.index.size(c.index.levels() - 1)});
@@ -501,9 +507,13 @@ lod::CrossEntropyOptions entropy_options(auto& c) {
   if (reduction != lod::Reduction::NONE) c.named("mean");
   return {.ignore_index = 1, .label_smoothing = 0.125, .reduction = reduction};
 }
+// The mean: losses; their sums and those of rows that count, of sequences and then of all.
+inline Launches launches(op::cross_entropy) { return {{"mean", 12}}; }
 void sample(op::cross_entropy, auto& c) {
   lod::cross_entropy_into(c.executor, c.rows(), c.ids_below(c.row_size), entropy_options(c), c.out());
 }
+// The mean: the sums of rows that count, spread over rows; the gradient.
+inline Launches launches(op::cross_entropy_grad) { return {{"mean", 9}}; }
 void sample(op::cross_entropy_grad, auto& c) {
   const auto options = entropy_options(c);
   const auto dy = c.dense({options.reduction == lod::Reduction::NONE ? c.index.rows() : 1});

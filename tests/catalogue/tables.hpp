@@ -40,17 +40,23 @@ std::int64_t padding_id(auto& c, std::int64_t forms) {
   c.named("with padding");
   return 3;
 }
+// With padding, ids that are none are counted and moved together, and sequences become shorter.
+inline Launches launches(op::embedding_pool) { return {{"with padding", 7}}; }
 void sample(op::embedding_pool, auto& c) {
   const auto weights = c.column();
   lod::embedding_pool_into(c.executor, table(c), c.ids(), any_pool(c),
                            {.weights = weights, .padding_idx = padding_id(c, 7), .pad_value = 5, .level = c.level},
                            c.out());
 }
+// As merge_add; for AVERAGE and SQRT gradients are divided before. With padding what embedding_pool does before, too.
+inline Launches launches(op::embedding_pool_grad) { return {{"", 6}, {"with padding", 9}}; }
 void sample(op::embedding_pool_grad, auto& c) {
   const auto weights = c.column();
   lod::embedding_pool_grad_into(c.executor, row_for_each(c), c.ids(), c.height, plain_pool(c),
                                 {.weights = weights, .padding_idx = padding_id(c, 5), .level = c.level}, c.out_rows());
 }
+// For MAX and MIN the ids checked, the pool with its leaves joined, the weights; with padding as embedding_pool_grad.
+inline Launches launches(op::embedding_pool_weights_grad) { return {{"", 4}, {"with padding", 9}}; }
 void sample(op::embedding_pool_weights_grad, auto& c) {
   const auto weights = c.column();
   lod::embedding_pool_weights_grad_into(c.executor, row_for_each(c), table(c), c.ids(), any_pool(c),
@@ -92,12 +98,18 @@ void differences(op::embedding_pool_weights_grad, auto& on) {
   });
 }
 auto ids_of_options(auto& c) { return c.variant(3) < 2 ? c.ids() : c.ids_or_none(); }
+// As embedding_pool.
+inline Launches launches(op::embedding_max_pool) { return {{"with padding", 7}}; }
 void sample(op::embedding_max_pool, auto& c) {
   lod::embedding_max_pool_into(c.executor, table(c), ids_of_options(c), c.pool_options(), c.out(), c.out_ids());
 }
+// As embedding_pool.
+inline Launches launches(op::embedding_min_pool) { return {{"with padding", 7}}; }
 void sample(op::embedding_min_pool, auto& c) {
   lod::embedding_min_pool_into(c.executor, table(c), ids_of_options(c), c.pool_options(), c.out(), c.out_ids());
 }
+// As merge_add; with padding as embedding_pool_grad.
+inline Launches launches(op::embedding_max_pool_grad) { return {{"", 5}, {"with padding", 9}}; }
 void sample(op::embedding_max_pool_grad, auto& c) {
   const auto x = table(c);
   const auto ids = ids_of_options(c);
@@ -117,6 +129,8 @@ void differences(op::embedding_max_pool_grad, On& on) {
         return lod::to_dense(on.executor, lod::embedding_max_pool_grad(on.executor, dy, winners, ids, 6, options));
       });
 }
+// As embedding_max_pool_grad.
+inline Launches launches(op::embedding_min_pool_grad) { return {{"", 5}, {"with padding", 9}}; }
 void sample(op::embedding_min_pool_grad, auto& c) {
   const auto x = table(c);
   const auto ids = ids_of_options(c);
@@ -135,6 +149,8 @@ void differences(op::embedding_min_pool_grad, On& on) {
         return lod::to_dense(on.executor, lod::embedding_min_pool_grad(on.executor, dy, losers, ids, 6, options));
       });
 }
+// The ids checked, x copied, updates listed, sorted and added.
+inline Launches launches(op::sequence_scatter) { return {{"", 5}}; }
 void sample(op::sequence_scatter, auto& c) {
   lod::sequence_scatter_into(c.executor, c.dense({c.sequences(), c.height}), c.ids(), c.column(), {.level = c.level},
                              c.out());
@@ -163,6 +179,9 @@ void differences(op::sequence_scatter_grad, auto& on) {
 
 // Row-sparse.
 
+// Rows are listed, sorted and grouped; nobody knows how long the longest group is, so there are leaves to be joined. Of
+// two, their ids and values are copied before.
+inline Launches launches(op::merge_add) { return {{"", 5}, {"of two", 6}}; }
 void sample(op::merge_add, auto& c) {
   if (c.variant(2) == 0) {
     lod::merge_add_into(c.executor, c.sparse(), c.out_rows());
@@ -171,18 +190,24 @@ void sample(op::merge_add, auto& c) {
     lod::merge_add_into(c.executor, c.sparse(), c.few_rows(), c.out_rows());
   }
 }
+// As merge_add.
+inline Launches launches(op::merge_average) { return {{"", 5}}; }
 void sample(op::merge_average, auto& c) { lod::merge_average_into(c.executor, c.sparse(), c.out_rows()); }
 /// A gradient of what was merged: other values in the same rows.
 const auto& merged(auto& c) {
   const auto& g = c.sparse();
   return c.given([&] { return lod::merge_add(c.executor, g); });
 }
+// Ids are listed, copied, sorted and grouped; the group of each, and what it has.
+inline Launches launches(op::merge_add_grad) { return {{"", 6}}; }
 void sample(op::merge_add_grad, auto& c) { lod::merge_add_grad_into(c.executor, merged(c), c.listed(), c.out_rows()); }
 void differences_of_rows(op::merge_add_grad, auto& on) {
   on.check(
       on.value, [&](const auto& at) { return on.values_of(lod::merge_add(on.executor, on.rows(at))); },
       [&](const auto& dy) { return on.values_of(lod::merge_add_grad(on.executor, on.in_places(dy), on.ids)); });
 }
+// As merge_add_grad, and the division.
+inline Launches launches(op::merge_average_grad) { return {{"", 7}}; }
 void sample(op::merge_average_grad, auto& c) {
   lod::merge_average_grad_into(c.executor, merged(c), c.listed(), c.out_rows());
 }
@@ -191,6 +216,8 @@ void differences_of_rows(op::merge_average_grad, auto& on) {
       on.value, [&](const auto& at) { return on.values_of(lod::merge_average(on.executor, on.rows(at))); },
       [&](const auto& dy) { return on.values_of(lod::merge_average_grad(on.executor, on.in_places(dy), on.ids)); });
 }
+// As merge_add.
+inline Launches launches(op::to_dense) { return {{"", 5}}; }
 void sample(op::to_dense, auto& c) { lod::to_dense_into(c.executor, c.sparse(), c.out()); }
 void sample(op::to_dense_grad, auto& c) { lod::to_dense_grad_into(c.executor, table(c), c.listed(), c.out_rows()); }
 void differences_of_rows(op::to_dense_grad, auto& on) {
@@ -212,7 +239,11 @@ void differences_of_rows(op::scale, auto& on) {
       on.value, [&](const auto& at) { return on.values_of(lod::scale(on.executor, on.rows(at), 0.5)); },
       [&](const auto& dy) { return on.values_of(lod::scale(on.executor, on.rows(dy), 0.5)); });
 }
+// merge_add, and the cutting of what it gave.
+inline Launches launches(op::clip) { return {{"", 6}}; }
 void sample(op::clip, auto& c) { lod::clip_into(c.executor, c.sparse(), -2, 2, c.out_rows()); }
+// merge_add, its gradient, a copy of the ids; the group of each, and what it has.
+inline Launches launches(op::clip_grad) { return {{"", 9}}; }
 void sample(op::clip_grad, auto& c) {
   const auto& dy = merged(c);
   lod::clip_grad_into(c.executor, dy, c.sparse(), -2, 2, c.out_rows());
@@ -224,9 +255,13 @@ void differences_of_rows(op::clip_grad, auto& on) {
         return on.values_of(lod::clip_grad(on.executor, on.in_places(dy), on.rows(on.there(on.value)), -3, 1.5));
       });
 }
+// merge_add; all as one sequence, whose sum is there before a row is made shorter.
+inline Launches launches(op::clip_by_norm) { return {{"", 9}}; }
 void sample(op::clip_by_norm, auto& c) {
   lod::clip_by_norm_into(c.executor, c.sparse(), c.one_of({0.5, 1e4}), c.out_rows());
 }
+// clip_by_norm, its gradient, and another sum.
+inline Launches launches(op::clip_by_norm_grad) { return {{"", 14}}; }
 void sample(op::clip_by_norm_grad, auto& c) {
   const auto& dy = merged(c);
   lod::clip_by_norm_grad_into(c.executor, dy, c.sparse(), c.one_of({0.5, 1e4}), c.out_rows());
@@ -244,9 +279,13 @@ void differences_of_rows(op::clip_by_norm_grad, auto& on) {
 const auto& sections(auto& c) {
   return c.list([&] { return std::vector{c.height / 3, std::int64_t{0}, c.height - c.height / 3}; });
 }
+// Ids and values of each part: here there are three.
+inline Launches launches(op::split_selected_rows) { return {{"", 6}}; }
 void sample(op::split_selected_rows, auto& c) {
   lod::split_selected_rows_into(c.executor, c.sparse(), sections(c), c.out_parts());
 }
+// The values of each part, and the ids of all.
+inline Launches launches(op::split_selected_rows_grad) { return {{"", 4}}; }
 void sample(op::split_selected_rows_grad, auto& c) {
   const auto& g = c.sparse();
   const auto& heights = sections(c);
@@ -275,7 +314,11 @@ lod::ScatterOp how_scattered(auto& c) {
   // Integers are not divided: quotients may be 0 by which the next one would be divided.
   return c.divides() ? c.one_of({ASSIGN, ADD, SUB, SUBBY, MUL, DIV, DIVBY}) : c.one_of({ASSIGN, ADD, SUB, SUBBY, MUL});
 }
+// As merge_add.
+inline Launches launches(op::scatter) { return {{"", 5}}; }
 void sample(op::scatter, auto& c) { lod::scatter(c.executor, c.near_one(), how_scattered(c), c.parameter()); }
+// A copy of dy and of ids; rows are listed, sorted and grouped, and gone through backwards.
+inline Launches launches(op::scatter_grad) { return {{"", 6}}; }
 void sample(op::scatter_grad, auto& c) {
   const auto dy = table(c), y = table(c);
   lod::scatter_grad_into(c.executor, dy, c.near_one(), how_scattered(c), y, c.out(), c.out_rows());
@@ -309,21 +352,29 @@ void with_gradients(auto& c, const auto& update) {
     update(c.sparse(), form == 0 ? lod::Sparse::LAZY : lod::Sparse::EXACT);
   }
 }
+// As merge_add.
+inline Launches launches(op::sgd) { return {{"", 5}, {"EXACT", 5}}; }
 void sample(op::sgd, auto& c) {
   with_gradients(c, [&](const auto& g, lod::Sparse mode) {
     lod::sgd(c.executor, c.parameter(), g, {.learning_rate = 0.5, .mode = mode});
   });
 }
+// As merge_add; with EXACT the rows that are not listed, too, by a search among those that are.
+inline Launches launches(op::momentum) { return {{"", 5}, {"EXACT", 6}}; }
 void sample(op::momentum, auto& c) {
   with_gradients(c, [&](const auto& g, lod::Sparse mode) {
     lod::momentum(c.executor, c.parameter(), c.state(), g, {.learning_rate = 0.1, .nesterov = true, .mode = mode});
   });
 }
+// As merge_add.
+inline Launches launches(op::adagrad) { return {{"", 5}, {"EXACT", 5}}; }
 void sample(op::adagrad, auto& c) {
   with_gradients(c, [&](const auto& g, lod::Sparse mode) {
     lod::adagrad(c.executor, c.parameter(), c.state(), g, {.learning_rate = 0.1, .mode = mode});
   });
 }
+// As momentum.
+inline Launches launches(op::rmsprop) { return {{"", 5}, {"EXACT", 6}}; }
 void sample(op::rmsprop, auto& c) {
   const bool centered = c.variant(6) > 2;
   with_gradients(c, [&](const auto& g, lod::Sparse mode) {
@@ -335,11 +386,15 @@ void sample(op::rmsprop, auto& c) {
     }
   });
 }
+// As momentum.
+inline Launches launches(op::adam) { return {{"", 5}, {"EXACT", 6}}; }
 void sample(op::adam, auto& c) {
   with_gradients(c, [&](const auto& g, lod::Sparse mode) {
     lod::adam(c.executor, c.parameter(), c.state(), c.state(), g, {.learning_rate = 0.1, .step = 1, .mode = mode});
   });
 }
+// As momentum.
+inline Launches launches(op::ftrl) { return {{"", 5}, {"EXACT", 6}}; }
 void sample(op::ftrl, auto& c) {
   with_gradients(c, [&](const auto& g, lod::Sparse mode) {
     lod::ftrl(c.executor, c.parameter(), c.state(), c.state(), g, {.learning_rate = 0.1, .l1 = 0.2, .mode = mode});

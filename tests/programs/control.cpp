@@ -268,10 +268,10 @@ TEST_CASE("lod_tensor_to_array: a recurrent network over sequences, longest firs
 
 TEST_CASE("recurrent: runs its block for each row, with states") {
   // y[t] = s, with s = s + x[t], last row first.
-  lod::OpDesc rnn =
-      op("recurrent", {{"inputs", {"x"}}, {"initial_states", {"s0"}}}, {{"outputs", {"y"}}},
-         {block_attr(1), attr("reverse", true), lod::make_attr("ex_states", std::vector<std::string>{"s"}),
-          lod::make_attr("states", std::vector<std::string>{"y"})});
+  lod::OpDesc rnn = op("recurrent", {{"inputs", {"x"}}, {"initial_states", {"s0"}}}, {{"outputs", {"y"}}},
+                       {block_attr(1), attr("reverse", true), attr("has_states", true),
+                        lod::make_attr("ex_states", std::vector<std::string>{"s"}),
+                        lod::make_attr("states", std::vector<std::string>{"y"})});
   ProgramDesc program = program_of({rnn});
   add_block(program, {op("elementwise_add", {{"X", {"x"}}, {"Y", {"s"}}}, {{"Out", {"y"}}})}, {"x", "s", "y"});
   Scope scope;

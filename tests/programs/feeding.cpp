@@ -105,6 +105,18 @@ TEST_CASE("read: the steps of a reader, until there is none") {
   }
   lod::infer_shapes(described);
   CHECK(described.blocks[0].find_var("x")->type.lod_tensor->tensor.dims == std::vector<std::int64_t>{-1});
+  // What is read must be as described.
+  reader_in(scope, "reader") = std::make_shared<Counting>(9);
+  CHECK(number(lod::run(described, scope, x)[0]) == 1);
+  lod::LoDTensorDesc* const desc =
+      &*std::ranges::find(described.blocks[0].vars, "x", &lod::VarDesc::name)->type.lod_tensor;
+  for (const auto& [expected, text] : {std::pair(lod::LoDTensorDesc{{lod::DataType::INT64, {-1}}},
+                                                 "variable 'x': FP32 of shape {1}, expected INT64 of shape {-1}"),
+                                       {{{lod::DataType::FP32, {-1, 2}}}, "FP32 of shape {1}, expected FP32 of shape"},
+                                       {{{lod::DataType::FP32, {-1}}, 1}, "'x': 0 levels, expected 1"}}) {
+    *desc = expected;
+    CHECK_THROWS_WITH_AS(lod::run(described, scope, x), doctest::Contains(text), lod::ShapeMismatch);
+  }
 }
 
 TEST_CASE("FileBatches: a file by sequences and rows, in order or shuffled by a seed") {
@@ -365,6 +377,17 @@ TEST_CASE("RunLimits::wait: a program that waits for others does not do so for e
       program({constant("x", {2}, 1), op("channel_send", {{"Channel", {"channel"}}, {"X", {"x"}}}, {})});
   CHECK_THROWS_WITH_AS(lod::run(sending, scope, impatient), doctest::Contains("waited for a receiver"),
                        lod::LimitExceeded);
+  // Of the whole run: what one operator has waited, the next one may not wait any more.
+  const auto channel = scope.find("channel")->get<std::shared_ptr<Channel>>();
+  const lod::OpDesc first = receiving.blocks[0].ops[0];
+  std::thread sender([&] {
+    while (channel->send({plain<float>({1}, {1})}) == Channel::Outcome::DONE)
+      std::this_thread::sleep_for(milliseconds(2));
+  });
+  CHECK_THROWS_WITH_AS(lod::run(program(std::vector(100, first)), scope, {.limits = {.wait = milliseconds(20)}}),
+                       doctest::Contains("waited for a sender"), lod::LimitExceeded);
+  channel->close();
+  sender.join();
   CHECK_THROWS_WITH_AS(
       lod::run(program({op("channel_create", {}, {{"Out", {"channel"}}}, {attr("capacity", -1)})}), scope),
       doctest::Contains("attribute 'capacity' has a value that is not supported, expected 0 or more"),
@@ -392,11 +415,16 @@ TEST_CASE("queue_generator, enqueue, dequeue, create_py_reader: queues by the na
       program({op("create_py_reader", {{"blocking_queue", {"queue"}}}, {{"Out", {"reader"}}},
                   {attr("shape_concat", std::vector<int>{-1, 4, 3}), attr("ranks", std::vector<int>{2, 1}),
                    attr("dtypes", std::vector<int>{5, 3}), attr("lod_levels", std::vector<int>{1, 0})})});
-  lod::run(making, scope, {.limits = {.wait = milliseconds(1)}});
+  lod::run(making, scope);
   const lod::ReaderDesc desc = reader_in(scope, "reader")->desc();
   CHECK(desc.lod_tensor[0].tensor.dims == std::vector<std::int64_t>{-1, 4});
   CHECK(desc.lod_tensor[1].tensor.data_type == lod::DataType::INT64);
-  CHECK_THROWS_AS(reader_in(scope, "reader")->next(), lod::LimitExceeded);
+  CHECK_THROWS_AS(lod::run(reading(), scope, {.limits = {.wait = milliseconds(1)}}), lod::LimitExceeded);
+  const auto ahead = std::make_shared<lod::ReadAhead>(reader_in(scope, "reader"));
+  CHECK_THROWS_AS(ahead->next_within(milliseconds(1)), lod::LimitExceeded);
+  ahead->interrupt();
+  CHECK_FALSE(ahead->next());
+  ahead->restart();
   lod::run(enqueueing, scope);
   const auto channel = std::any_cast<std::shared_ptr<Channel>>(scope.find("queue")->get<std::any>());
   channel->close();

@@ -325,8 +325,8 @@ ProgramDesc network_of_rows(bool is_reversed) {
   ProgramDesc program = program_of(with_loss(
       {op("recurrent", {{"inputs", {"x"}}, {"initial_states", {"first"}}, {"parameters", {"w"}}},
           {{"outputs", {"y", "s"}}, {"step_scopes", {"scopes"}}},
-          {block_attr(1), attr("reverse", is_reversed), lod::make_attr("ex_states", Names{"before", "unused"}),
-           lod::make_attr("states", Names{"s", "z"})}),
+          {block_attr(1), attr("reverse", is_reversed), attr("has_states", true),
+           lod::make_attr("ex_states", Names{"before", "unused"}), lod::make_attr("states", Names{"s", "z"})}),
        binary("elementwise_mul", "y", "s", "product")},
       "product"));
   program.blocks[0].ops[0].inputs[1].arguments.push_back("x0");

@@ -60,7 +60,7 @@ class Convolution {
     made.add_output(DNNL_ARG_DST, layout(y_, pixels_), of.dst_desc());
     return made;
   }
-  /// Takes filters and the gradient by the results, gives that by the images.
+  /// Takes filters and the gradient with respect to the results, gives that with respect to the images.
   Computation gradient_by_images() const {
     const auto of = gradient<dnnl::convolution_backward_data>();
     Computation made(of);
@@ -69,7 +69,7 @@ class Convolution {
     made.add_output(DNNL_ARG_DIFF_SRC, layout(x_, pixels_), of.diff_src_desc());
     return made;
   }
-  /// Takes images and the gradient by the results, gives that by the filters.
+  /// Takes images and the gradient with respect to the results, gives that with respect to the filters.
   Computation gradient_by_filters() const {
     const auto of = gradient<dnnl::convolution_backward_weights>();
     Computation made(of);

@@ -2,7 +2,7 @@
 /// @file
 /// @ingroup descriptions
 /// Operators of programs that oneDNN runs. The library runs all of them without it, those on images mostly more slowly.
-/// So it is for who runs such programs, and links oneDNN (the target lodtensor::dnnl), to say so:
+/// Whoever runs such programs, and links oneDNN (the target lodtensor::dnnl), asks for it:
 ///
 ///     lod::use_dnnl();    // <lod/run.hpp> is included, too
 ///     lod::run(program, scope, {.feed = feed});
@@ -21,9 +21,9 @@ namespace lod::inline LOD_INTERFACE::inline LOD_TARGET {
 /// Lets oneDNN run conv2d, depthwise_conv2d and pool2d, with their gradients, on numbers of float, in all programs that
 /// are prepared from now on. Other types, empty images, and what oneDNN does not have, remain the library's own.
 ///
-/// It works with as many threads as the executor has, which are OpenMP's; another oneDNN than that of OpenMP, with as
-/// many as it likes itself. Its sums have another order: results differ in the last digits, between processors as well.
-/// The greatest number of a window with NaN need not be NaN.
+/// It works with as many threads as the executor has, by OpenMP; a oneDNN that was built for other threads chooses
+/// their number itself. Its sums have another order: results differ in the last digits, between processors as well. The
+/// greatest number of a window with NaN need not be NaN.
 inline void use_dnnl() {
   using Prepare = RunOperator<>(const OperatorArguments&, const RunOperator<>&);
   const std::pair<const char*, Prepare*> replaced[] = {

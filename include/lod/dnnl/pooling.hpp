@@ -90,7 +90,8 @@ class Pooling {
     const auto of = description(dnnl::prop_kind::forward_training);
     return algorithm_ == dnnl::algorithm::pooling_max ? static_cast<std::int64_t>(of.workspace_desc().get_size()) : 0;
   }
-  /// Takes the gradient by the results, and, of the greatest, their pixels; gives that by the images.
+  /// Takes the gradient with respect to the results, and, of the greatest, their pixels; gives that with respect to the
+  /// images.
   Computation gradient() const {
     const auto forward = description(dnnl::prop_kind::forward_training);
     const auto of = describe<Backward>(std::tuple_cat(std::tuple(algorithm_), arguments()), forward);

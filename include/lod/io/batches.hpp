@@ -49,16 +49,16 @@ struct BatchOptions {
 
 namespace lod::inline LOD_INTERFACE::inline LOD_TARGET {
 
-/// Delivers tensors of a file, so many sequences at a time: those with levels by sequences of the outermost one, those
-/// without by rows, such as a label for each sequence. So the same place in each is one example.
+/// Reads tensors of a file, a batch of sequences at a time: those with levels by sequences of the outermost one, those
+/// without by rows, such as a label for each sequence. So the same position in each is one example.
 ///
-/// In the order of the file, batches stand on the mapped file, and nothing is copied; shuffled, the rows of a batch are
+/// In the order of the file, batches refer to the mapped file, and nothing is copied; shuffled, the rows of a batch are
 /// copied together. The offsets of all levels are read when it is made.
 class FileBatches final : public Reader {
  public:
   /// The tensors of these names; of all, if none are given. Throws OutOfRange for a name that is not there;
-  /// ShapeMismatch for what is no tensor, and if they have different numbers of sequences; ParseError for malformed
-  /// bytes; std::invalid_argument for batches of less than one sequence.
+  /// ShapeMismatch for an entry that is not a tensor, and if they have different numbers of sequences; ParseError for
+  /// malformed bytes; std::invalid_argument for batches of less than one sequence.
   FileBatches(File file, std::vector<std::string> names, const BatchOptions& options)
       : file_(std::move(file)), names_(std::move(names)), options_(options) {
     if (options_.size < 1) throw std::invalid_argument("FileBatches: batches of less than one sequence");

@@ -11,66 +11,85 @@
 /// with the operation. On a GPU, as with the Thrust back end, the contents of results may be lost.
 ///
 /// `AllOperations` lists them as types, for tables, tests and bindings, which go through all of them.
-#pragma once
+///
+/// The list of headers is also the list of kernels, which have headers of the same names. A back end includes its own
+/// by
+///
+///     #define LOD_KERNELS(name) <lod/kernels/cpu/name.hpp>
+///     #include <lod/ops/operations.hpp>
+#ifdef LOD_KERNELS
+#  define LOD_HEADER(name) LOD_KERNELS(name)
+#else
+#  define LOD_HEADER(name) <lod/ops/name.hpp>
+// Without kernels of their own.
+#  include <lod/core/target.hpp>
+#  include <lod/ops/batch_levels.hpp>
+#  include <lod/ops/concat.hpp>
+#  include <lod/ops/dynamic_rnn.hpp>
+#  include <lod/ops/embedding_max_pool.hpp>
+#  include <lod/ops/filter_rows.hpp>
+#  include <lod/ops/gru.hpp>
+#  include <lod/ops/gru_cell.hpp>
+#  include <lod/ops/levels.hpp>
+#  include <lod/ops/linear.hpp>
+#  include <lod/ops/lod_reset.hpp>
+#  include <lod/ops/lstm.hpp>
+#  include <lod/ops/lstm_cell.hpp>
+#  include <lod/ops/select.hpp>
+#  include <lod/ops/sequence_concat.hpp>
+#  include <lod/ops/sequence_reshape.hpp>
+#  include <lod/ops/split_lod_tensor.hpp>
+#  include <lod/ops/split_selected_rows.hpp>
+#  include <lod/ops/tensor_array.hpp>
+#  include <lod/ops/time_major.hpp>
+#endif
 
-#include <lod/core/target.hpp>
-#include <lod/ops/batch_levels.hpp>
-#include <lod/ops/chunk_eval.hpp>
-#include <lod/ops/clip.hpp>
-#include <lod/ops/concat.hpp>
-#include <lod/ops/cross_entropy.hpp>
-#include <lod/ops/ctc_align.hpp>
-#include <lod/ops/ctc_loss.hpp>
-#include <lod/ops/dynamic_rnn.hpp>
-#include <lod/ops/edit_distance.hpp>
-#include <lod/ops/elementwise.hpp>
-#include <lod/ops/embedding.hpp>
-#include <lod/ops/embedding_max_pool.hpp>
-#include <lod/ops/embedding_pool.hpp>
-#include <lod/ops/filter_rows.hpp>
-#include <lod/ops/for_each_sequence.hpp>
-#include <lod/ops/gru.hpp>
-#include <lod/ops/gru_cell.hpp>
-#include <lod/ops/im2sequence.hpp>
-#include <lod/ops/levels.hpp>
-#include <lod/ops/linear.hpp>
-#include <lod/ops/linear_chain_crf.hpp>
-#include <lod/ops/lod_reset.hpp>
-#include <lod/ops/lstm.hpp>
-#include <lod/ops/lstm_cell.hpp>
-#include <lod/ops/matrix_product.hpp>
-#include <lod/ops/merge_rows.hpp>
-#include <lod/ops/optimizers.hpp>
-#include <lod/ops/row_conv.hpp>
-#include <lod/ops/row_sparse.hpp>
-#include <lod/ops/select.hpp>
-#include <lod/ops/sequence_concat.hpp>
-#include <lod/ops/sequence_conv.hpp>
-#include <lod/ops/sequence_cumsum.hpp>
-#include <lod/ops/sequence_dropout.hpp>
-#include <lod/ops/sequence_enumerate.hpp>
-#include <lod/ops/sequence_erase.hpp>
-#include <lod/ops/sequence_expand.hpp>
-#include <lod/ops/sequence_logsumexp.hpp>
-#include <lod/ops/sequence_mask.hpp>
-#include <lod/ops/sequence_mean_var.hpp>
-#include <lod/ops/sequence_pad.hpp>
-#include <lod/ops/sequence_pool.hpp>
-#include <lod/ops/sequence_reshape.hpp>
-#include <lod/ops/sequence_reverse.hpp>
-#include <lod/ops/sequence_scatter.hpp>
-#include <lod/ops/sequence_slice.hpp>
-#include <lod/ops/sequence_softmax.hpp>
-#include <lod/ops/sequence_sort.hpp>
-#include <lod/ops/sequence_topk_avg_pooling.hpp>
-#include <lod/ops/split_lod_tensor.hpp>
-#include <lod/ops/split_selected_rows.hpp>
-#include <lod/ops/tensor_array.hpp>
-#include <lod/ops/time_major.hpp>
-#include <lod/ops/unique_sequences.hpp>
+// With kernels.
+#include LOD_HEADER(chunk_eval)
+#include LOD_HEADER(clip)
+#include LOD_HEADER(cross_entropy)
+#include LOD_HEADER(ctc_align)
+#include LOD_HEADER(ctc_loss)
+#include LOD_HEADER(edit_distance)
+#include LOD_HEADER(elementwise)
+#include LOD_HEADER(embedding)
+#include LOD_HEADER(embedding_pool)
+#include LOD_HEADER(for_each_sequence)
+#include LOD_HEADER(im2sequence)
+#include LOD_HEADER(linear_chain_crf)
+#include LOD_HEADER(matrix_product)
+#include LOD_HEADER(merge_rows)
+#include LOD_HEADER(optimizers)
+#include LOD_HEADER(recurrent)
+#include LOD_HEADER(row_conv)
+#include LOD_HEADER(row_sparse)
+#include LOD_HEADER(run_copy)
+#include LOD_HEADER(sequence_conv)
+#include LOD_HEADER(sequence_cumsum)
+#include LOD_HEADER(sequence_dropout)
+#include LOD_HEADER(sequence_enumerate)
+#include LOD_HEADER(sequence_erase)
+#include LOD_HEADER(sequence_expand)
+#include LOD_HEADER(sequence_logsumexp)
+#include LOD_HEADER(sequence_mask)
+#include LOD_HEADER(sequence_mean_var)
+#include LOD_HEADER(sequence_pad)
+#include LOD_HEADER(sequence_pool)
+#include LOD_HEADER(sequence_reverse)
+#include LOD_HEADER(sequence_scatter)
+#include LOD_HEADER(sequence_slice)
+#include LOD_HEADER(sequence_softmax)
+#include LOD_HEADER(sequence_sort)
+#include LOD_HEADER(sequence_topk_avg_pooling)
+#include LOD_HEADER(unique_sequences)
+#undef LOD_HEADER
 
-#include <cstddef>
-#include <string_view>
+#ifdef LOD_KERNELS
+#  undef LOD_KERNELS
+#elif !defined LOD_ALL_OPERATIONS
+#  define LOD_ALL_OPERATIONS
+#  include <cstddef>
+#  include <string_view>
 
 namespace lod::inline LOD_INTERFACE::inline LOD_TARGET {
 
@@ -141,3 +160,5 @@ using AllOperations = operation::List<
     op::unique_sequences_and_wait>;
 
 }  // namespace lod::inline LOD_INTERFACE::inline LOD_TARGET
+
+#endif

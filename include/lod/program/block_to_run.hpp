@@ -13,6 +13,7 @@
 ///     }});
 #pragma once
 
+#include <lod/core/desc.hpp>
 #include <lod/core/error.hpp>
 #include <lod/core/target.hpp>
 #include <lod/program/operator.hpp>
@@ -20,10 +21,13 @@
 #include <lod/program/scope.hpp>
 #include <lod/program/waiting_time.hpp>
 
+#include <algorithm>
+#include <chrono>
 #include <cstddef>
 #include <cstdint>
 #include <memory>
 #include <string_view>
+#include <type_traits>
 #include <vector>
 
 namespace lod::inline LOD_INTERFACE {
@@ -55,12 +59,36 @@ class BlockToRun {
   LOD_TAGGED virtual std::unique_ptr<BlockToRun> prepare_in(std::int32_t idx, Scope& scope) = 0;
   /// Counts a step of a loop. Throws LimitExceeded if there were as many as the run may have.
   LOD_TAGGED virtual void count_step() = 0;
-  /// How long one of them may wait for others: RunLimits::wait.
-  LOD_TAGGED virtual WaitingTime longest_wait() const noexcept = 0;
+  /// wait_for(longest), which waits for others no longer than `longest`: what is left of RunLimits::wait in this run.
+  template <class F>
+  LOD_TAGGED std::invoke_result_t<const F&, WaitingTime> wait(const F& wait_for) {
+    WaitingTime& left = waiting_time_left();
+    if (left == no_waiting_limit) return wait_for(left);
+    const Waited waited(left);
+    return wait_for(left);
+  }
+  /// How they find the description of a variable of the block, or of one around it; null: there is none.
+  LOD_TAGGED virtual const VarDesc* find_var(std::string_view name) const = 0;
   /// @}
 
  protected:
+  LOD_TAGGED virtual WaitingTime& waiting_time_left() noexcept = 0;
+
   std::int64_t step_ = -1;  ///< of a loop; -1: none
+
+ private:
+  /// Takes the time of its life from what is left.
+  class Waited {
+   public:
+    LOD_TAGGED explicit Waited(WaitingTime& left) : left_(left), start_(std::chrono::steady_clock::now()) {}
+    Waited(const Waited&) = delete;
+    Waited& operator=(const Waited&) = delete;
+    LOD_TAGGED ~Waited() { left_ -= std::min(left_, std::chrono::steady_clock::now() - start_); }
+
+   private:
+    WaitingTime& left_;
+    std::chrono::steady_clock::time_point start_;
+  };
 };
 
 /// A block that an operator owns, as often as there are steps whose variables must all be kept. Copies are the same.

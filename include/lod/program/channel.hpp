@@ -32,21 +32,21 @@
 
 namespace lod::inline LOD_INTERFACE {
 
-/// A queue of values, of so many at most, each some tensors: first in, first out. Any number of threads send and
+/// A bounded queue of values, first in, first out; a value is a list of tensors. Any number of threads send and
 /// receive. Tensors are passed on, not copied: what sender and receiver both keep shares its memory.
 class Channel {
  public:
   /// What is sent, such as the tensors of a batch.
   using Value = std::vector<AnyLoDTensor>;
-  /// How it ended.
+  /// How an attempt to send or to receive ended.
   enum class Outcome {
     DONE,      ///< sent, or received
     CLOSED,    ///< it is closed; a receiver has had all that was sent before
     TIMED_OUT  ///< nothing happened for as long as one would wait
   };
 
-  /// Room for so many values that nobody has received yet. With none, a sender waits until a receiver has taken its
-  /// value.
+  /// With room for so many values that have not been received yet. With 0, a sender waits until a receiver has taken
+  /// its value.
   LOD_TAGGED explicit Channel(std::size_t capacity) noexcept : capacity_(capacity) {}
   Channel(const Channel&) = delete;
   Channel& operator=(const Channel&) = delete;
@@ -81,7 +81,8 @@ class Channel {
     return Outcome::DONE;
   }
 
-  /// Nothing is sent any more; who waits stops. What has been sent can still be received. Nothing if it is closed.
+  /// Closes it: nothing more can be sent, and threads that wait stop waiting. What has been sent can still be received.
+  /// Does nothing if it is closed.
   LOD_TAGGED void close() noexcept {
     const std::lock_guard lock(mutex_);
     is_closed_ = true;
@@ -124,7 +125,7 @@ class Channel {
     std::chrono::steady_clock::time_point at = {};
   };
 
-  /// Waits until `is_true`; whether it is.
+  /// Waits until `is_true()`; returns whether it is.
   template <class Condition>
   LOD_TAGGED bool wait(std::unique_lock<std::mutex>& lock, const Deadline& deadline, const Condition& is_true) {
     if (deadline.ends) return changed_.wait_until(lock, deadline.at, is_true);
@@ -140,7 +141,7 @@ class Channel {
 
   const std::size_t capacity_;
   mutable std::mutex mutex_;
-  /// Of all that follows: everybody looks at each change, so that none is missed, whoever waits for what.
+  /// Guards all that follows. Each change wakes all threads that wait, since they wait for different things.
   std::condition_variable changed_;
   std::deque<Sent> values_;
   bool is_closed_ = false;

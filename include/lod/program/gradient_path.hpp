@@ -56,7 +56,7 @@ struct PassedVariables {
   explicit PassedVariables(const OpDesc& op)
       : inputs(same_names(op.input("inputs"))), outputs(same_names(op.output("outputs"))) {
     const OpDesc::Attr* const has_states = op.find_attr("has_states");
-    if (has_states && !has_states->b.value_or(true)) return;
+    if (!has_states || !has_states->b.value_or(false)) return;
     const std::vector<std::string> before = names_in(op, "ex_states"), after = names_in(op, "states");
     const auto initial = op.input("initial_states");
     if (before.size() != after.size() || before.size() != initial.size()) {

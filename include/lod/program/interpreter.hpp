@@ -9,6 +9,7 @@
 #include <lod/core/shape.hpp>
 #include <lod/core/target.hpp>
 #include <lod/ops/staging.hpp>
+#include <lod/program/check_described.hpp>
 #include <lod/program/check_program.hpp>
 #include <lod/program/data_flow.hpp>
 #include <lod/program/device_values.hpp>
@@ -70,6 +71,7 @@ class Interpreter final : public detail::ProgramToRun {
     }
     check_feed(feed);
     running_.steps = 0;
+    running_.waiting_time_left = running_.limits.wait;
     running_.trace = trace;
     try {
       root_->begin();
@@ -201,7 +203,9 @@ class Interpreter final : public detail::ProgramToRun {
         throw InvalidProgram(detail::readable(
             detail::text({"feed '", name, "': expected the name of a tensor of the program that is not persistable"})));
       }
-      if (found->second.desc) check_described(name, value, *found->second.desc);
+      if (found->second.desc) {
+        detail::check_described(value, *found->second.desc, [&] { return detail::text({"feed '", name, "'"}); });
+      }
     }
     for (const auto& [name, fed] : feeds_) {
       const std::string& needed_by = fed.needed_by;
@@ -209,23 +213,6 @@ class Interpreter final : public detail::ProgramToRun {
         throw InvalidProgram(
             detail::readable(detail::text({"feed: '", name, "' is missing, which ", needed_by, " needs"})));
       }
-    }
-  }
-  static void check_described(const std::string& name, const AnyLoDTensor& value, const LoDTensorDesc& desc) {
-    const std::vector<std::int64_t>& dims = desc.tensor.dims;
-    const Shape shape = value.shape();
-    bool fits = value.data_type() == desc.tensor.data_type;
-    for (std::size_t dim = 0; dim < std::max(shape.size(), dims.size()); ++dim) {
-      const std::int64_t found = dim < shape.size() ? shape[dim] : 1, expected = dim < dims.size() ? dims[dim] : 1;
-      fits = fits && (found == expected || expected == -1);
-    }
-    if (dims.empty()) fits = value.data_type() == desc.tensor.data_type;
-    if (!fits) {
-      std::string expected;
-      for (const std::int64_t dim : dims) expected += detail::text({expected.empty() ? "" : ", ", dim});
-      throw ShapeMismatch(
-          detail::text({"feed '", name, "': ", to_string(value.data_type()), " of shape ", to_string(shape),
-                        ", expected ", to_string(desc.tensor.data_type), " of shape {", expected, "}"}));
     }
   }
   /// What is fed, and what is fetched: as it is, or copied to the device and from there.

@@ -56,8 +56,9 @@ struct RunningProgram {
   DataFlow* flow;
   Scope* outside;  ///< around the program: what it finds there outlives the run
   RunLimits limits;
-  std::int64_t steps = 0;  ///< of loops in the present run
-  Trace* trace = nullptr;  ///< of the present run, if it has one
+  std::int64_t steps = 0;              ///< of loops in the present run
+  WaitingTime waiting_time_left = {};  ///< in the present run
+  Trace* trace = nullptr;              ///< of the present run, if it has one
 };
 
 /// See BlockToRun.
@@ -169,9 +170,11 @@ class PreparedBlock final : public BlockToRun {
     }
     ++running_.steps;
   }
-  WaitingTime longest_wait() const noexcept override { return running_.limits.wait; }
+  const VarDesc* find_var(std::string_view name) const override { return running_.program->find_var(name, block_); }
 
  private:
+  WaitingTime& waiting_time_left() noexcept override { return running_.waiting_time_left; }
+
   /// Whether operators may run at the same time.
   static constexpr bool has_threads = std::same_as<E, CpuExecutor>;
 

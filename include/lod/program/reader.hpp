@@ -8,6 +8,7 @@
 #include <lod/core/any_tensor.hpp>
 #include <lod/core/desc.hpp>
 #include <lod/core/target.hpp>
+#include <lod/program/waiting_time.hpp>
 
 #include <optional>
 #include <utility>
@@ -28,6 +29,12 @@ class Reader {
   LOD_TAGGED virtual ReaderDesc desc() const = 0;
   /// The tensors of the next step; nothing after the last one.
   LOD_TAGGED virtual std::optional<std::vector<AnyLoDTensor>> next() = 0;
+  /// The same where it may wait for others no longer than `longest`: then it throws LimitExceeded. By default it waits
+  /// for nobody.
+  LOD_TAGGED virtual std::optional<std::vector<AnyLoDTensor>> next_within(WaitingTime longest) {
+    static_cast<void>(longest);
+    return next();
+  }
   /// Goes back before the first step.
   LOD_TAGGED virtual void restart() = 0;
   /// Ends a `next` that waits for somebody, in another thread, as if there were no further step. Nothing where none

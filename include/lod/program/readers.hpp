@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 /// @file
 /// @ingroup descriptions
-/// Readers that read from others: from a channel, and ahead of who asks. Those of files are in <lod/io/batches.hpp>.
+/// Readers on top of a channel, and of another reader ahead of time. Those of files are in <lod/io/batches.hpp>.
 #pragma once
 
 #include <lod/core/any_tensor.hpp>
@@ -24,22 +24,21 @@
 
 namespace lod::inline LOD_INTERFACE {
 
-/// Reads what somebody sends to a channel: each value is the tensors of a step. The last step is the last one before
-/// the channel is closed.
+/// Reads what is sent to a channel: each value holds the tensors of one step. Reading ends with the last value sent
+/// before the channel was closed.
 class ChannelReader final : public Reader {
  public:
-  /// Waits for a step no longer than `longest`: then `next` throws LimitExceeded.
-  LOD_TAGGED explicit ChannelReader(std::shared_ptr<Channel> channel, ReaderDesc desc = {},
-                                    WaitingTime longest = no_waiting_limit)
-      : channel_(std::move(channel)), desc_(std::move(desc)), longest_(longest) {}
+  LOD_TAGGED explicit ChannelReader(std::shared_ptr<Channel> channel, ReaderDesc desc = {})
+      : channel_(std::move(channel)), desc_(std::move(desc)) {}
   ChannelReader(const ChannelReader&) = delete;
   ChannelReader& operator=(const ChannelReader&) = delete;
   LOD_TAGGED ~ChannelReader() override = default;
 
   LOD_TAGGED ReaderDesc desc() const override { return desc_; }
-  LOD_TAGGED std::optional<std::vector<AnyLoDTensor>> next() override {
+  LOD_TAGGED std::optional<std::vector<AnyLoDTensor>> next() override { return next_within(no_waiting_limit); }
+  LOD_TAGGED std::optional<std::vector<AnyLoDTensor>> next_within(WaitingTime longest) override {
     std::vector<AnyLoDTensor> step;
-    const Channel::Outcome outcome = channel_->receive(step, longest_);
+    const Channel::Outcome outcome = channel_->receive(step, longest);
     if (outcome == Channel::Outcome::TIMED_OUT) detail::throw_waited_too_long("a step");
     if (outcome == Channel::Outcome::CLOSED) return std::nullopt;
     return step;
@@ -52,15 +51,14 @@ class ChannelReader final : public Reader {
  private:
   std::shared_ptr<Channel> channel_;
   ReaderDesc desc_;
-  WaitingTime longest_;
 };
 
-/// Reads ahead: while one step is worked on, a thread of its own has another reader make the next one. It is the only
-/// one to use that reader, which works in this thread from the first `next` on, and is interrupted where reading ends
+/// Reads ahead: a thread of its own takes the next steps from another reader while the caller works on the current one.
+/// The thread starts with the first `next`, is then the only user of that reader, and interrupts it if reading ends
 /// before its last step.
 class ReadAhead final : public Reader {
  public:
-  /// As many steps as `steps`, 1 or more, wait to be asked for.
+  /// Keeps up to `steps` steps ready, 1 or more.
   LOD_TAGGED explicit ReadAhead(std::shared_ptr<Reader> from, std::size_t steps = 2)
       : from_(std::move(from)), steps_(steps) {
     if (!from_ || steps_ == 0) throw std::invalid_argument("ReadAhead: expected a reader, and 1 step or more");
@@ -70,11 +68,14 @@ class ReadAhead final : public Reader {
   LOD_TAGGED ~ReadAhead() override { stop(); }
 
   LOD_TAGGED ReaderDesc desc() const override { return from_->desc(); }
-  /// Throws what the other reader has thrown, after the steps before that.
-  LOD_TAGGED std::optional<std::vector<AnyLoDTensor>> next() override {
+  /// Throws what the other reader threw, once the steps before that have been returned.
+  LOD_TAGGED std::optional<std::vector<AnyLoDTensor>> next() override { return next_within(no_waiting_limit); }
+  LOD_TAGGED std::optional<std::vector<AnyLoDTensor>> next_within(WaitingTime longest) override {
     if (!read_) start();
     std::vector<AnyLoDTensor> step;
-    if (read_->receive(step) == Channel::Outcome::DONE) return step;
+    const Channel::Outcome outcome = read_->receive(step, longest);
+    if (outcome == Channel::Outcome::DONE) return step;
+    if (outcome == Channel::Outcome::TIMED_OUT) detail::throw_waited_too_long("a step");
     if (error_) std::rethrow_exception(error_);
     return std::nullopt;
   }

@@ -38,21 +38,21 @@ using Feed = std::map<std::string, AnyLoDTensor>;
 struct RunLimits {
   /// The steps of all its loops together, and of its branches.
   std::int64_t steps = std::numeric_limits<std::int64_t>::max();
-  /// The memory for tensors and of operators at a time, those that the scope had before not counted; nor the offsets of
-  /// levels. Only for a CpuExecutor; others throw std::invalid_argument.
+  /// The bytes that tensors and operators hold at any time, without the tensors that the scope had before, and without
+  /// the offsets of levels. Only for a CpuExecutor; others throw std::invalid_argument.
   std::int64_t bytes = std::numeric_limits<std::int64_t>::max();
-  /// How long an operator waits for others, at a time: those that send to a channel and receive from one.
+  /// How long all its operators together wait for other threads: to send to a channel, to receive from one, to read.
   WaitingTime wait = no_waiting_limit;
 };
 
-/// A run has used as much as its RunLimits allow, and was ended.
+/// A run has reached one of its RunLimits, and was ended.
 class LimitExceeded : public std::runtime_error {
  public:
   using std::runtime_error::runtime_error;
 };
 
-/// The operator `read` was run after its reader's last step: there is no next one before Reader::restart. So loops over
-/// the data end. Or one of `enqueue` and `dequeue` with a queue that is closed.
+/// The operator `read` has no next step, until Reader::restart: so loops over the data end. Or a queue is closed on
+/// which `enqueue` or `dequeue` was run.
 class EndOfData : public std::runtime_error {
  public:
   using std::runtime_error::runtime_error;
@@ -67,13 +67,14 @@ struct RunOptions {
   RunLimits limits = {};
   /// Where to note what each operator takes; without it, that costs nothing.
   Trace* trace = nullptr;
-  /// Whether every variable keeps its value and memory of its own until the end of the run, for somebody to look at.
+  /// Whether every variable keeps its value, in memory of its own, until the end of the run, so that it can be looked
+  /// at.
   bool keep_values = false;
 };
 
 namespace detail {
 
-/// Throws LimitExceeded for who has waited for `what` as long as it may.
+/// Throws LimitExceeded: `what` was waited for as long as is allowed.
 LOD_TAGGED [[noreturn, gnu::cold, gnu::noinline]] inline void throw_waited_too_long(const char* what) {
   throw LimitExceeded(text({"it has waited for ", what, " as long as it may"}));
 }
@@ -124,10 +125,10 @@ class PreparedProgram {
  public:
   /// Nothing is run. Throws InvalidProgram, naming block, operator and variable:
   /// - as `validate` and DataFlow do;
-  /// - for types of operators that there are not, all of them in one text;
+  /// - for unknown types of operators, all of them in one text;
   /// - for arguments of operators that are missing, or not supported;
   /// - for a persistable variable that the scope does not have, and that is read before an operator writes it;
-  /// - for a variable to fetch that there is not.
+  /// - for a variable to fetch that does not exist.
   ///
   /// This holds for inner blocks too, those of loops and branches. Throws what `create_variables` throws. Variables
   /// that it has created in the outermost scope stay.

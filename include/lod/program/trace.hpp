@@ -64,7 +64,7 @@ class Trace {
   /// not ASCII are written as the letters of these numbers.
   LOD_TAGGED std::string json() const;
 
-  /// Called by what runs programs, from any thread.
+  /// Called by the interpreter, from any thread.
   LOD_TAGGED void add(const std::string& type, const std::string& place, Clock::time_point start, Clock::time_point end,
                       std::int64_t bytes, std::int32_t lane) {
     const std::lock_guard lock(mutex_);

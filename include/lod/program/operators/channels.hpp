@@ -76,10 +76,14 @@ void write_all(const OperatorCall<E>& call, const Slot& out, std::vector<AnyLoDT
   }
 }
 
-/// What is sent of a tensor: its memory, if it has some, of which both sides have a part.
-inline Channel::Value sent(AnyLoDTensor x) {
-  detail::let_go_of_resource(x);
-  return {std::move(x)};
+/// Sends a tensor: its memory, if it has some, of which both sides have a part. Whether the channel was open.
+inline bool is_sent(BlockToRun& block, Channel& channel, AnyLoDTensor x) {
+  lod::detail::let_go_of_resource(x);
+  return is_done(block.wait([&](WaitingTime longest) { return channel.send({std::move(x)}, longest); }), "a receiver");
+}
+/// Receives a value; whether there was one.
+inline bool is_received(BlockToRun& block, Channel& channel, Channel::Value& value) {
+  return is_done(block.wait([&](WaitingTime longest) { return channel.receive(value, longest); }), "a sender");
 }
 
 /// channel_create: -> Out, a new channel; capacity = 0: a sender waits for a receiver. data_type, which it had too, is
@@ -94,9 +98,9 @@ RunOperator<E> channel_create(const OperatorArguments& op) {
 template <Executor E>
 RunOperator<E> channel_send(const OperatorArguments& op) {
   return [channel = op.input("Channel"), x = op.input("X"), status = op.optional_output("Status"),
-          longest = op.block().longest_wait()](OperatorCall<E>& call) {
+          block = &op.block()](OperatorCall<E>& call) {
     const auto to = channel_of(call.variable(channel));
-    write_status(call, status, is_done(to->send(sent(call.tensor(x)), longest), "a receiver"));
+    write_status(call, status, is_sent(*block, *to, call.tensor(x)));
   };
 }
 /// channel_recv: Channel -> Out, Status?: false if the channel is closed, and all has been received; then Out stays as
@@ -104,9 +108,9 @@ RunOperator<E> channel_send(const OperatorArguments& op) {
 template <Executor E>
 RunOperator<E> channel_recv(const OperatorArguments& op) {
   return [channel = op.input("Channel"), out = op.output("Out"), status = op.optional_output("Status"),
-          longest = op.block().longest_wait()](OperatorCall<E>& call) {
+          block = &op.block()](OperatorCall<E>& call) {
     Channel::Value value;
-    const bool done = is_done(channel_of(call.variable(channel))->receive(value, longest), "a sender");
+    const bool done = is_received(*block, *channel_of(call.variable(channel)), value);
     if (done) write_all(call, out, std::move(value), "the channel");
     write_status(call, status, done);
   };
@@ -141,8 +145,8 @@ RunOperator<E> queue_generator(const OperatorArguments& op) {
 template <Executor E>
 RunOperator<E> enqueue(const OperatorArguments& op) {
   return [x = op.input("X"), queue = named_variable(op, op.desc().attr<std::string>("queue_name")),
-          longest = op.block().longest_wait()](OperatorCall<E>& call) {
-    if (is_done(channel_of(*queue)->send(sent(call.tensor(x)), longest), "a receiver")) return;
+          block = &op.block()](OperatorCall<E>& call) {
+    if (is_sent(*block, *channel_of(*queue), call.tensor(x))) return;
     throw EndOfData(detail::text({"queue '", queue->name(), "' is closed"}));
   };
 }
@@ -150,9 +154,9 @@ RunOperator<E> enqueue(const OperatorArguments& op) {
 template <Executor E>
 RunOperator<E> dequeue(const OperatorArguments& op) {
   return [out = op.outputs("Out"), queue = named_variable(op, op.desc().attr<std::string>("queue_name")),
-          longest = op.block().longest_wait()](OperatorCall<E>& call) {
+          block = &op.block()](OperatorCall<E>& call) {
     Channel::Value value;
-    if (!is_done(channel_of(*queue)->receive(value, longest), "a sender")) {
+    if (!is_received(*block, *channel_of(*queue), value)) {
       throw EndOfData(detail::text({"queue '", queue->name(), "' is closed"}));
     }
     write_all(call, out, std::move(value), "the queue");

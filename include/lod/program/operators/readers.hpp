@@ -11,12 +11,15 @@
 #include <lod/core/executor.hpp>
 #include <lod/core/target.hpp>
 #include <lod/program/block_to_run.hpp>
+#include <lod/program/check_described.hpp>
 #include <lod/program/operator.hpp>
 #include <lod/program/operators/channels.hpp>
 #include <lod/program/readers.hpp>
 #include <lod/program/run.hpp>
 #include <lod/program/variable.hpp>
+#include <lod/program/waiting_time.hpp>
 
+#include <algorithm>
 #include <cstddef>
 #include <cstdint>
 #include <memory>
@@ -34,14 +37,31 @@ inline const std::shared_ptr<Reader>& reader_of(const Variable& variable) {
   return found;
 }
 
-/// read: Reader -> Out...: the tensors of its next step. After the last one it throws EndOfData; with throw_eof_exp =
-/// false outputs are empty then. (infer_out and drop_last, which it has too, are for PaddlePaddle's several devices.)
+/// read: Reader -> Out...: the tensors of its next step, which must be as the program describes the outputs: type,
+/// dimensions and number of levels. After the last one it throws EndOfData; with throw_eof_exp = false outputs are
+/// empty then. (infer_out and drop_last, which it has too, are for PaddlePaddle's several devices.)
 template <Executor E>
 RunOperator<E> read(const OperatorArguments& op) {
-  return [reader = op.input("Reader"), out = op.outputs("Out"),
+  std::vector<std::optional<LoDTensorDesc>> descs;
+  for (const std::string& name : op.desc().output("Out")) {
+    const VarDesc* const var = op.block().find_var(name);
+    const bool is_described = var && var->type.lod_tensor && !var->type.lod_tensor->tensor.dims.empty();
+    descs.push_back(is_described ? var->type.lod_tensor : std::nullopt);
+  }
+  return [reader = op.input("Reader"), out = op.outputs("Out"), descs = std::move(descs), block = &op.block(),
           throws = op.attr("throw_eof_exp", true)](OperatorCall<E>& call) {
-    auto step = reader_of(call.variable(reader))->next();
+    auto step =
+        block->wait([&](WaitingTime longest) { return reader_of(call.variable(reader))->next_within(longest); });
     if (!step && throws) throw EndOfData(detail::text({call.name(reader), " has no next step"}));
+    for (std::size_t i = 0; step && i < std::min(step->size(), descs.size()); ++i) {
+      if (!descs[i] || !call.has(out, i)) continue;
+      const AnyLoDTensor& value = (*step)[i];
+      lod::detail::check_described(value, *descs[i], [&] { return call.name(out, i); });
+      if (value.levels() != descs[i]->lod_level) {
+        throw ShapeMismatch(detail::text({call.name(out, i), ": ", value.levels(), " levels, expected ",
+                                          descs[i]->lod_level.value(), " as the program says"}));
+      }
+    }
     write_all(call, out, step ? std::move(*step) : std::vector<AnyLoDTensor>(out.size), "the reader");
   };
 }
@@ -85,11 +105,11 @@ inline ReaderDesc described_reader(const OperatorArguments& op) {
 /// create_py_reader: blocking_queue, a channel -> Out, which reads what is sent there; attributes as described_reader.
 template <Executor E>
 RunOperator<E> create_py_reader(const OperatorArguments& op) {
-  return [queue = op.input("blocking_queue"), out = op.output("Out"), desc = described_reader(op),
-          longest = op.block().longest_wait()](OperatorCall<E>& call) {
-    auto made = std::make_shared<ChannelReader>(channel_of(call.variable(queue)), desc, longest);
-    call.variable(out).template get<std::shared_ptr<Reader>>() = std::move(made);
-  };
+  return
+      [queue = op.input("blocking_queue"), out = op.output("Out"), desc = described_reader(op)](OperatorCall<E>& call) {
+        auto made = std::make_shared<ChannelReader>(channel_of(call.variable(queue)), desc);
+        call.variable(out).template get<std::shared_ptr<Reader>>() = std::move(made);
+      };
 }
 
 }  // namespace lod::inline LOD_INTERFACE::inline LOD_TARGET::operators_of_programs

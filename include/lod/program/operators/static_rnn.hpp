@@ -55,7 +55,7 @@ void copy_row_in(const OperatorCall<E>& call, const AnyLoDTensor& row, std::int6
   std::copy_n(row.bytes().data(), bytes, all.mutable_bytes().data() + static_cast<std::size_t>(t) * bytes);
 }
 /// recurrent: inputs..., initial_states..., parameters... -> outputs..., step_scopes?; sub_block, ex_states, states,
-/// has_states = true, reverse = false, is_train = true. For each row of the inputs, which have as many rows, the block
+/// has_states = false, reverse = false, is_train = true. For each row of the inputs, which have as many rows, the block
 /// runs once: there, the names of inputs and of outputs stand for a row of them, which the block must describe.
 /// `ex_states` are the states before a step, those of the first step the initial ones, and `states` those after it.
 /// With `reverse` the last row is the first. All steps are kept if a gradient will read step_scopes.
@@ -69,12 +69,13 @@ RunOperator<E> static_rnn(const OperatorArguments& op) {
   };
   const auto input_names = names_of(op.desc().input("inputs")), output_names = names_of(op.desc().output("outputs"));
   std::vector<std::string> before, after;
-  if (op.attr("has_states", true)) {
+  if (op.attr("has_states", false)) {
     before = op.attr("ex_states", before);
     after = op.attr("states", after);
   }
   if (before.size() != after.size() || before.size() != initial.size) {
-    op.refuse_attr("states", detail::text({initial.size, " names, as many as initial states, and so many ex_states"}));
+    op.refuse_attr("states", detail::text({initial.size, " names, as many as initial states, and so many ex_states, ",
+                                           "with has_states"}));
   }
   const BlockDesc& block = op.block().program().block(op.desc().attr<std::int32_t>("sub_block"));
   for (const auto* names : {&input_names, &output_names, &std::as_const(before)}) {
@@ -139,7 +140,7 @@ RunOperator<E> static_rnn_gradient(const OperatorArguments& op) {
     return std::vector<std::string>(names.begin(), names.end());
   };
   std::vector<std::string> before, after;
-  if (op.attr("has_states", true)) {
+  if (op.attr("has_states", false)) {
     before = op.attr("ex_states", before);
     after = op.attr("states", after);
   }
