@@ -271,8 +271,9 @@ concept Executor = requires(const E& executor) {
 /// library only after fork(). Locks of an executor that other threads of the parent held are not waited for. GPUs
 /// cannot be used in a child.
 ///
-/// Operations round to nearest, keep subnormal numbers, and do not trap, whatever the calling thread's control word
-/// says (MXCSR, FPCR), which is restored when they return; exception flags are left as arithmetic on that thread raises
+/// Operations round to nearest, keep subnormal numbers (but for `sequence_softmax`, `sequence_log_softmax` and
+/// `sequence_logsumexp`, which flush them), and do not trap, whatever the calling thread's control word says (MXCSR,
+/// FPCR), which is restored when they return; exception flags are left as arithmetic on that thread raises
 /// them. Functions of the caller's (`for_each_sequence`, `map_sequences`) see the calling thread's word on every
 /// thread; cells of `dynamic_rnn` are called on that thread. What depends on options alone, such as the step of `adam`,
 /// is also computed with the caller's word. Other executors do not set it.
