@@ -56,6 +56,7 @@ struct State {
 };
 /// The same, or None.
 struct OptionalState {
+  static constexpr const char* initial = "None";
   template <class T, class Device>
   using Argument = std::optional<lod::LoDTensorView<lod::kernel::Accumulator<T>, Device>>;
 };
@@ -71,6 +72,7 @@ struct Whole {
 };
 /// The type of elements itself.
 struct ElementType {
+  static constexpr const char* initial = "'int64'";
   template <class T, class Device>
   using Argument = std::type_identity<T>;
 };

@@ -205,6 +205,26 @@ TEST_CASE("activations: at -2, 0, 0.5 and 3") {
   CHECK_THROWS_AS(apply("pow", {{"X", {x}}, {"FactorTensor", {x}}}, {"Out"}), InvalidProgram);
 }
 
+TEST_CASE("activations: threads change no bit, and a second run allocates nothing") {
+  using lod_test::op;
+  const lod::ProgramDesc program = lod_test::program_of(
+      {op("tanh", {{"X", {"x"}}}, {{"Out", {"y"}}}),
+       op("tanh_grad", {{"Out", {"y"}}, {"Out@GRAD", {"x"}}}, {{"X@GRAD", {"dx"}}}),
+       op("cast", {{"X", {"dx"}}}, {{"Out", {"z"}}}, {attr("in_dtype", 5), attr("out_dtype", 6)})});
+  lod::LoDTensor<float> x({3, 33333});
+  for (std::int64_t i = 0; i < 3 * 33333; ++i) x.data()[i] = static_cast<float>(i % 1000 - 500) / 200;
+  const lod::Feed feed = {{"x", AnyLoDTensor(x)}};
+  lod::Scope scope;
+  lod::PreparedProgram one(lod::CpuExecutor(1), program, scope, {"y", "z"});
+  lod::PreparedProgram three(lod::CpuExecutor(3), program, scope, {"y", "z"});
+  one.run(feed);
+  three.run(feed);
+  const std::int64_t allocations = lod_test::allocations;
+  const auto &a = one.run(feed), &b = three.run(feed);
+  if (lod_test::counts_allocations) CHECK(lod_test::allocations == allocations);
+  for (std::size_t i = 0; i < 2; ++i) CHECK(std::ranges::equal(a[i].bytes(), b[i].bytes()));
+}
+
 TEST_CASE("scale, increment, cast") {
   const auto x = plain<std::int64_t>({2}, {1, -2});
   CHECK(numbers<std::int64_t>(apply("scale", {{"X", {x}}}, {"Out"}, {attr("scale", 3.0f), attr("bias", 1.0f)})[0]) ==

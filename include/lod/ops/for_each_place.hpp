@@ -1,14 +1,17 @@
 // SPDX-License-Identifier: Apache-2.0
 /// @file
-/// What is computed for each of many numbers without an operation for it: by a loop on the CPU, by a kernel elsewhere.
+/// What is computed for each of many numbers without an operation for it: by loops of the CPU's threads, by a kernel
+/// elsewhere.
 #pragma once
 
 #include <lod/core/executor.hpp>
 #include <lod/core/target.hpp>
 #include <lod/ops/kernel.hpp>
+#include <lod/ops/new_offsets.hpp>
 #include <lod/ops/staging.hpp>
 
 #include <algorithm>
+#include <cstddef>
 #include <cstdint>
 
 namespace lod::inline LOD_INTERFACE::kernel {
@@ -31,6 +34,25 @@ void for_each_place(const E& executor, std::int64_t count, const Body& body) {
   }
 }
 
+/// A call of body(begin, end) whose type is the same for all bodies, so that threads are set to work by code that a
+/// program has once.
+struct PartOfNumbers {
+  void (*run)(const void* body, std::int64_t begin, std::int64_t end);
+  const void* body;
+  void operator()(std::int64_t, std::int64_t begin, std::int64_t end) const { run(body, begin, end); }
+};
+/// Calls body(begin, end) for parts of [0, count), by the threads of the CPU. For each number `bytes` are read and
+/// written, and some computation takes as long as several times that.
+template <Executor E, class Body>
+void for_each_part(const E& executor, std::int64_t count, std::size_t bytes, const Body& body) {
+  constexpr std::int64_t computation = 4;
+  const auto run = [](const void* one, std::int64_t begin, std::int64_t end) {
+    (*static_cast<const Body*>(one))(begin, end);
+  };
+  launch(kernel::ForEachRange(), executor, count, computation * count * static_cast<std::int64_t>(bytes),
+         PartOfNumbers{run, &body});
+}
+
 template <class F, class T, class U>
 struct MappedNumbers {
   F f;
@@ -38,11 +60,12 @@ struct MappedNumbers {
   U* y;
   LOD_HOST_DEVICE void operator()(std::int64_t i) const { y[i] = f(x[i]); }
 };
-/// y[i] = f(x[i]). y may be x.
+/// y[i] = f(x[i]). y may be x. f is called by several threads.
 template <Executor E, class T, class U, class F>
 void map_numbers(const E& executor, const T* x, std::int64_t count, U* y, const F& f) {
   if constexpr (on_cpu<E>) {
-    std::transform(x, x + count, y, f);
+    for_each_part(executor, count, sizeof(T) + sizeof(U),
+                  [&](std::int64_t begin, std::int64_t end) { std::transform(x + begin, x + end, y + begin, f); });
   } else {
     for_each_place(executor, count, MappedNumbers<F, T, U>{f, x, y});
   }
@@ -56,11 +79,13 @@ struct CombinedNumbers {
   U* z;
   LOD_HOST_DEVICE void operator()(std::int64_t i) const { z[i] = f(x[i], y[i]); }
 };
-/// z[i] = f(x[i], y[i]). z may be x or y.
+/// z[i] = f(x[i], y[i]). z may be x or y. f is called by several threads.
 template <Executor E, class T, class U, class F>
 void combine_numbers(const E& executor, const T* x, const T* y, std::int64_t count, U* z, const F& f) {
   if constexpr (on_cpu<E>) {
-    std::transform(x, x + count, y, z, f);
+    for_each_part(executor, count, 2 * sizeof(T) + sizeof(U), [&](std::int64_t begin, std::int64_t end) {
+      std::transform(x + begin, x + end, y + begin, z + begin, f);
+    });
   } else {
     for_each_place(executor, count, CombinedNumbers<F, T, U>{f, x, y, z});
   }

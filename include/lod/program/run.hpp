@@ -41,7 +41,7 @@ struct RunLimits {
   /// The bytes that tensors and operators hold at any time, without the tensors that the scope had before, and without
   /// the offsets of levels. Only for a CpuExecutor; others throw std::invalid_argument.
   std::int64_t bytes = std::numeric_limits<std::int64_t>::max();
-  /// How long all its operators together wait for other threads: to send to a channel, to receive from one, to read.
+  /// How long all its operators together wait for other threads: to send to a channel, to receive from one, or to read.
   WaitingTime wait = no_waiting_limit;
 };
 
