@@ -15,7 +15,7 @@ namespace lod_python {
 
 class Values;
 
-/// A parameter of an operation. Arguments have their names from elsewhere.
+/// A parameter of an operation.
 struct Parameter {
   std::string name;
   std::string hint;     ///< its type in stubs
@@ -23,6 +23,8 @@ struct Parameter {
 };
 /// What an operation takes and gives.
 struct Signature {
+  std::string name;
+  std::string summary;
   std::vector<Parameter> arguments;
   std::vector<Parameter> options;
   std::string result;
@@ -36,9 +38,13 @@ struct OperationCall {
 /// In the order of lod::AllOperations.
 using OperationCalls = std::array<OperationCall, lod::AllOperations::size>;
 
-/// All calls for elements of type T. Instantiated, a file for each type, in operations_*.cpp.
+/// All calls for elements of type T. Instantiated in operations_*.cpp.
 template <class T>
 OperationCalls operation_calls();
+/// The same but for operations that take any type and are among byte_calls: for types that are used less, of which
+/// there are many, which compile for a quarter less without them.
+template <class T>
+OperationCalls operation_calls_but_moves();
 /// Calls of the operations that only move rows, for elements of any type: rows of their bytes.
 OperationCalls byte_calls();
 

@@ -8,7 +8,9 @@
 
 #include <pybind11/pybind11.h>
 
+#include <algorithm>
 #include <cstdint>
+#include <memory>
 #include <optional>
 #include <span>
 #include <type_traits>
@@ -56,6 +58,7 @@ struct State {
 };
 /// The same, or None.
 struct OptionalState {
+  static constexpr const char* initial = "None";
   template <class T, class Device>
   using Argument = std::optional<lod::LoDTensorView<lod::kernel::Accumulator<T>, Device>>;
 };
@@ -71,6 +74,7 @@ struct Whole {
 };
 /// The type of elements itself.
 struct ElementType {
+  static constexpr const char* initial = "'int64'";
   template <class T, class Device>
   using Argument = std::type_identity<T>;
 };
@@ -124,11 +128,11 @@ struct Form<lod::op::sequence_erase> : WithOptions<> {
   using Arguments = Takes<Dense, IdList>;
   template <class T>
   static auto run(const auto& executor, const lod::LoDTensorView<const T>& x, const IdList& tokens) {
-    std::vector<T> numbers;
-    for (const std::int64_t token : tokens) {
-      numbers.push_back(lod::detail::checked<T>(token, "sequence_erase", "tokens"));
-    }
-    return lod::sequence_erase(executor, x, numbers);
+    const auto numbers = std::make_unique<T[]>(tokens.size());  // of bool, too
+    std::ranges::transform(tokens, numbers.get(), [](std::int64_t token) {
+      return lod::detail::checked<T>(token, "sequence_erase", "tokens");
+    });
+    return lod::sequence_erase(executor, x, std::span<const T>(numbers.get(), tokens.size()));
   }
 };
 template <>

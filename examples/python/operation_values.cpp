@@ -4,6 +4,7 @@
 #include "exchange.hpp"
 #include "operations.hpp"
 
+#include <cstdint>
 #include <string>
 #include <utility>
 #include <vector>
@@ -123,9 +124,11 @@ lod::DataType Values::type_of_first(const std::string& hint) {
 std::vector<py::object> Values::members(py::handle value, const Aggregate& of) {
   std::vector<py::object> members;
   for (const py::handle member : value) members.push_back(py::reinterpret_borrow<py::object>(member));
-  const std::vector<std::string> names = split_names(of.members);
-  if (members.size() != names.size()) {
-    throw py::type_error(std::to_string(members.size()) + " values, expected " + of.name + "(" + of.members + ")");
+  if (members.size() != of.members.size()) {
+    std::string expected;
+    for (const std::string_view name : of.members) expected += (expected.empty() ? "" : ", ") + std::string(name);
+    throw py::type_error(std::to_string(members.size()) + " values, expected " + std::string(of.name) + "(" + expected +
+                         ")");
   }
   return members;
 }
@@ -134,6 +137,10 @@ lod::Scalar to_scalar(py::handle value) {
   if (!PyIndex_Check(value.ptr())) return value.cast<double>();
   const auto number = py::reinterpret_steal<py::object>(PyNumber_Index(value.ptr()));
   if (!number) throw py::error_already_set();
+  if (PyLong_AsLongLong(number.ptr()) == -1 && PyErr_Occurred()) {
+    PyErr_Clear();
+    return number.cast<std::uint64_t>();
+  }
   return number.cast<std::int64_t>();
 }
 

@@ -8,6 +8,7 @@
 #include <lod/desc.hpp>
 #include <lod/lod_tensor.hpp>
 #include <lod/program.hpp>
+#include <lod/proto/program.hpp>
 #include <lod/run.hpp>
 #include <lod/scope.hpp>
 
@@ -17,10 +18,13 @@
 #include <cmath>
 #include <cstddef>
 #include <cstdint>
+#include <exception>
 #include <fstream>
 #include <sstream>
 #include <stdexcept>
 #include <string>
+#include <thread>
+#include <type_traits>
 #include <utility>
 #include <vector>
 
@@ -193,6 +197,98 @@ TEST_CASE("recorded: operators on sequences and their gradients give what they g
 
 TEST_CASE("recorded: loops, branches, arrays and a beam search give what they give in PaddlePaddle") {
   check_results("control.txt");
+}
+
+namespace {
+
+using Results = std::vector<AnyLoDTensor>;
+
+/// Whether two runs have the same results, to the last bit.
+void check_identical(const Results& found, const Results& expected, const char* how) {
+  INFO(how);
+  REQUIRE(found.size() == expected.size());
+  for (std::size_t i = 0; i < found.size(); ++i) {
+    CHECK(found[i].shape() == expected[i].shape());
+    CHECK(found[i].lod() == expected[i].lod());
+    CHECK(std::ranges::equal(found[i].bytes(), expected[i].bytes()));
+  }
+}
+/// The first sequence, or row, of a tensor alone.
+AnyLoDTensor first_of(const AnyLoDTensor& x) {
+  return x.visit([](const auto& view) {
+    using T = typename std::remove_cvref_t<decltype(view)>::value_type;
+    return AnyLoDTensor(
+        lod::LoDTensor<std::remove_const_t<T>>(view.between(0, std::min<std::int64_t>(view.size(), 1))));
+  });
+}
+
+/// Runs a program in each way that must not change its results.
+void check_ways(const lod::ProgramDesc& program, const lod::Feed& feed, const std::vector<std::string>& fetch,
+                const std::vector<Tensor>& parameters, const lod::ProgramDesc& startup) {
+  const auto begin = [&](lod::Scope& scope) {
+    lod::run(startup, scope);
+    for (const Tensor& tensor : parameters) scope.var(tensor.name) = tensor.value;
+  };
+  const auto results_of = [&](const lod::ProgramDesc& one, const lod::RunLimits& limits, bool keep_values, int threads,
+                              lod::Trace* trace) {
+    lod::Scope scope;
+    begin(scope);
+    lod::Feed needed = feed;  // a part of a program may not have all that is fed
+    std::erase_if(needed, [&](const auto& fed) { return !one.find_var(fed.first); });
+    return Results(
+        lod::PreparedProgram(lod::CpuExecutor(threads), one, scope, fetch, limits, keep_values).run(needed, trace));
+  };
+  const Results expected = results_of(program, {}, false, 1, nullptr);
+  lod::Trace trace;
+  check_identical(results_of(program, {.steps = 1000, .bytes = 1 << 24}, true, 2, &trace), expected, "kept and traced");
+  check_identical(results_of(program, {.bytes = 1 << 24}, false, 2, nullptr), expected, "limited");
+
+  auto other = lod::decode<lod::ProgramDesc>(lod::encode(program));
+  check_identical(results_of(other, {}, true, 1, nullptr), expected, "saved and loaded");
+  lod::infer_shapes(other);
+  check_identical(results_of(lod::prune(other, fetch), {}, false, 2, nullptr), expected, "described and pruned");
+
+  // Two programs at the same time, each fed other sequences in between, which it may refuse, and run twice.
+  Results twice[2];
+  std::vector<std::thread> threads;
+  for (Results& results : twice) {
+    threads.emplace_back([&] {
+      lod::Scope scope;
+      begin(scope);
+      lod::PreparedProgram prepared(lod::CpuExecutor(2), program, scope, fetch);
+      lod::Feed less;
+      for (const auto& [name, value] : feed) less.emplace(name, first_of(value));
+      try {
+        prepared.run(less);
+      } catch (const std::exception&) {
+      }
+      begin(scope);
+      results = prepared.run(feed);
+    });
+  }
+  for (std::thread& thread : threads) thread.join();
+  for (const Results& results : twice) check_identical(results, expected, "after others, in threads");
+}
+
+}  // namespace
+
+TEST_CASE("recorded: results do not depend on how a program is run") {
+  for (const char* const file : {"operators.txt", "control.txt", "training.txt"}) {
+    for (Case& one : cases_of(file)) {
+      INFO(one.name);
+      lod::ProgramDesc startup;
+      startup.blocks.resize(1);
+      std::vector<std::string> fetch;
+      for (const Tensor& tensor : one.fetched) fetch.push_back(tensor.name);
+      if (!one.loss.empty()) {
+        lod::infer_shapes(one.program);
+        lod::minimize(one.program, startup, one.loss, lod::Adagrad{one.rate});
+        fetch = {one.loss};
+        for (const Tensor& tensor : one.parameters) fetch.push_back(tensor.name);
+      }
+      check_ways(one.program, fed(one), fetch, one.parameters, startup);
+    }
+  }
 }
 
 TEST_CASE("recorded: models have PaddlePaddle's losses in ten steps of training") {

@@ -22,8 +22,12 @@
 #include <cstdint>
 
 namespace lod::inline LOD_INTERFACE::op {
-struct filter_rows : elements::Any {};
-struct filter_rows_grad : elements::Any {};
+struct filter_rows : elements::Any {
+  static constexpr Text text{"x, mask", "The rows whose element of the mask is true, in sequences that get shorter."};
+};
+struct filter_rows_grad : elements::Any {
+  static constexpr Text text{"dy, x_levels, mask", "The gradient of `filter_rows`: 0 in what was left out."};
+};
 }  // namespace lod::inline LOD_INTERFACE::op
 
 namespace lod::inline LOD_INTERFACE::inline LOD_TARGET {

@@ -23,8 +23,14 @@
 #include <string>
 
 namespace lod::inline LOD_INTERFACE::op {
-struct im2sequence : elements::Any {};
-struct im2sequence_grad : elements::Arithmetic {};
+struct im2sequence : elements::Any {
+  static constexpr Text text{"images",
+                             "The patches of each image of {images, channels, height, width} as a sequence, from left "
+                             "to right and from top to bottom."};
+};
+struct im2sequence_grad : elements::Arithmetic {
+  static constexpr Text text{"dy, images", "The gradient of `im2sequence`, with its options."};
+};
 }  // namespace lod::inline LOD_INTERFACE::op
 
 namespace lod::inline LOD_INTERFACE {

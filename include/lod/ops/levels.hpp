@@ -20,14 +20,30 @@
 #include <string>
 
 namespace lod::inline LOD_INTERFACE::op {
-struct remove_level : elements::Any {};
-struct remove_level_grad : elements::Any {};
-struct insert_level : elements::Any {};
-struct insert_level_grad : elements::Any {};
-struct flatten : elements::Any {};
-struct flatten_grad : elements::Any {};
-struct transpose_levels : elements::Any {};
-struct transpose_levels_grad : elements::Any {};
+struct remove_level : elements::Any {
+  static constexpr Text text{"x, level", "x with one level fewer."};
+};
+struct remove_level_grad : elements::Any {
+  static constexpr Text text{"dy, x_levels", "The gradient of `remove_level`: dy under the levels of x."};
+};
+struct insert_level : elements::Any {
+  static constexpr Text text{"x, level, lod", "x with one more level, whose sequences are as long as `lod` says."};
+};
+struct insert_level_grad : elements::Any {
+  static constexpr Text text{"dy, x_levels", "The gradient of `insert_level`: dy under the levels of x."};
+};
+struct flatten : elements::Any {
+  static constexpr Text text{"x", "x without the levels below `level`."};
+};
+struct flatten_grad : elements::Any {
+  static constexpr Text text{"dy, x_levels", "The gradient of `flatten`: dy under the levels of x."};
+};
+struct transpose_levels : elements::Any {
+  static constexpr Text text{"x", "The two outermost levels exchanged."};
+};
+struct transpose_levels_grad : elements::Any {
+  static constexpr Text text{"dy, x_levels"};
+};
 }  // namespace lod::inline LOD_INTERFACE::op
 
 namespace lod::inline LOD_INTERFACE {

@@ -16,10 +16,18 @@
 #include <cstdint>
 
 namespace lod::inline LOD_INTERFACE::op {
-struct lod_reset : elements::Any {};
-struct lod_reset_grad : elements::Any {};
-struct lod_append : elements::Any {};
-struct lod_append_grad : elements::Any {};
+struct lod_reset : elements::Any {
+  static constexpr Text text{"x, lod", "A copy of x under other levels."};
+};
+struct lod_reset_grad : elements::Any {
+  static constexpr Text text{"dy, x_levels", "The gradient of `lod_reset`: dy under the levels of x."};
+};
+struct lod_append : elements::Any {
+  static constexpr Text text{"x, offsets", "A copy of x with one more level below the others, of these offsets."};
+};
+struct lod_append_grad : elements::Any {
+  static constexpr Text text{"dy, x_levels", "The gradient of `lod_append`: dy under the levels of x."};
+};
 }  // namespace lod::inline LOD_INTERFACE::op
 
 namespace lod::inline LOD_INTERFACE::inline LOD_TARGET {

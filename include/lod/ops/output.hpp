@@ -112,7 +112,7 @@ class NewLevels {
     for (std::size_t i = 0; i < offsets.size(); ++i) out[i] = offsets[i] - offsets[0];
   }
   /// The sequences of the first `levels` levels in all.
-  static std::int64_t sequences_above(const LoDView& lod, int levels) noexcept {
+  static std::int64_t sequences_above(const LoDView& lod, int levels) {
     std::int64_t sequences = 0;
     for (int level = 0; level < levels; ++level) sequences += lod.size(level);
     return sequences;

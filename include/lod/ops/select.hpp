@@ -22,12 +22,24 @@
 #include <cstdint>
 
 namespace lod::inline LOD_INTERFACE::op {
-struct select : elements::Any {};
-struct select_grad : elements::Arithmetic {};
-struct filter : elements::Any {};
-struct filter_grad : elements::Any {};
-struct remove_empty : elements::Any {};
-struct remove_empty_grad : elements::Any {};
+struct select : elements::Any {
+  static constexpr Text text{"x, ids", "The outermost sequences, or rows, by their numbers, in this order."};
+};
+struct select_grad : elements::Arithmetic {
+  static constexpr Text text{"dy, x_levels, ids", "The gradient of `select`: sums over what was taken repeatedly."};
+};
+struct filter : elements::Any {
+  static constexpr Text text{"x, mask", "The outermost sequences, or rows, whose element of the mask is true."};
+};
+struct filter_grad : elements::Any {
+  static constexpr Text text{"dy, x_levels, mask", "The gradient of `filter`: 0 in what was left out."};
+};
+struct remove_empty : elements::Any {
+  static constexpr Text text{"x", "x without the empty sequences of `level`."};
+};
+struct remove_empty_grad : elements::Any {
+  static constexpr Text text{"dy, x_levels", "The gradient of `remove_empty`: dy under the levels of x."};
+};
 }  // namespace lod::inline LOD_INTERFACE::op
 
 namespace lod::inline LOD_INTERFACE {

@@ -19,8 +19,12 @@
 #include <span>
 
 namespace lod::inline LOD_INTERFACE::op {
-struct sequence_erase : elements::Id, elements::OnCpu {};
-struct sequence_erase_and_wait : elements::Id {};
+struct sequence_erase : elements::Id, elements::OnCpu {
+  static constexpr Text text{"x, tokens", "x without the rows that equal one of the tokens."};
+};
+struct sequence_erase_and_wait : elements::Id {
+  static constexpr Text text{"x, tokens", "The same as `sequence_erase`, which on a GPU has to wait."};
+};
 }  // namespace lod::inline LOD_INTERFACE::op
 
 namespace lod::inline LOD_INTERFACE::kernel {

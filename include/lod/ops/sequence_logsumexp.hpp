@@ -9,8 +9,12 @@
 #include <lod/ops/sequence_softmax.hpp>
 
 namespace lod::inline LOD_INTERFACE::op {
-struct sequence_logsumexp : elements::Floating {};
-struct sequence_logsumexp_grad : elements::Floating {};
+struct sequence_logsumexp : elements::Floating {
+  static constexpr Text text{"x", "log(sum(exp(x))) over each sequence, column by column."};
+};
+struct sequence_logsumexp_grad : elements::Floating {
+  static constexpr Text text{"dy, x"};
+};
 }  // namespace lod::inline LOD_INTERFACE::op
 
 namespace lod::inline LOD_INTERFACE {

@@ -17,8 +17,12 @@
 #include <string>
 
 namespace lod::inline LOD_INTERFACE::op {
-struct sequence_reshape : elements::Any {};
-struct sequence_reshape_grad : elements::Any {};
+struct sequence_reshape : elements::Any {
+  static constexpr Text text{"x, new_row_size", "The numbers of each sequence as rows of another size."};
+};
+struct sequence_reshape_grad : elements::Any {
+  static constexpr Text text{"dy, lod, row_shape"};
+};
 }  // namespace lod::inline LOD_INTERFACE::op
 
 namespace lod::inline LOD_INTERFACE::inline LOD_TARGET {

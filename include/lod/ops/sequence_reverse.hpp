@@ -12,8 +12,12 @@
 #include <span>
 
 namespace lod::inline LOD_INTERFACE::op {
-struct sequence_reverse : elements::Any {};
-struct sequence_reverse_grad : elements::Any {};
+struct sequence_reverse : elements::Any {
+  static constexpr Text text{"x", "What each sequence holds, in reverse."};
+};
+struct sequence_reverse_grad : elements::Any {
+  static constexpr Text text{"dy", "The gradient of `sequence_reverse`: dy in reverse."};
+};
 }  // namespace lod::inline LOD_INTERFACE::op
 
 namespace lod::inline LOD_INTERFACE {

@@ -8,10 +8,18 @@
 #include <lod/ops/infer.hpp>
 
 namespace lod::inline LOD_INTERFACE::op {
-struct sequence_softmax : elements::Floating {};
-struct sequence_softmax_grad : elements::Floating {};
-struct sequence_log_softmax : elements::Floating {};
-struct sequence_log_softmax_grad : elements::Floating {};
+struct sequence_softmax : elements::Floating {
+  static constexpr Text text{"x", "exp(x) divided by its sum over the rows of each sequence, column by column."};
+};
+struct sequence_softmax_grad : elements::Floating {
+  static constexpr Text text{"dy, y", "The gradient of `sequence_softmax`, from its result."};
+};
+struct sequence_log_softmax : elements::Floating {
+  static constexpr Text text{"x", "The log of `sequence_softmax`."};
+};
+struct sequence_log_softmax_grad : elements::Floating {
+  static constexpr Text text{"dy, y", "The gradient of `sequence_log_softmax`, from its result."};
+};
 }  // namespace lod::inline LOD_INTERFACE::op
 
 namespace lod::inline LOD_INTERFACE {

@@ -17,11 +17,21 @@
 #include <optional>
 
 namespace lod::inline LOD_INTERFACE::op {
-struct sequence_sort : elements::Arithmetic {};
-struct sequence_sort_grad : elements::Any {};
-struct sequence_argsort : elements::Arithmetic {};
-struct sequence_topk : elements::Arithmetic {};
-struct sequence_topk_grad : elements::Any {};
+struct sequence_sort : elements::Arithmetic {
+  static constexpr Text text{"x", "The rows of each sequence in order, NaN last; one number a row."};
+};
+struct sequence_sort_grad : elements::Any {
+  static constexpr Text text{"dy, index", "The gradient of `sequence_sort`, by what `sequence_argsort` gives."};
+};
+struct sequence_argsort : elements::Arithmetic {
+  static constexpr Text text{"x", "For each row of `sequence_sort`, its row in x."};
+};
+struct sequence_topk : elements::Arithmetic {
+  static constexpr Text text{"x, k", "The k greatest rows of each sequence, descending, and where they are."};
+};
+struct sequence_topk_grad : elements::Any {
+  static constexpr Text text{"dy, index, lod, k", "The gradient of `sequence_topk`, for the levels of x."};
+};
 }  // namespace lod::inline LOD_INTERFACE::op
 
 namespace lod::inline LOD_INTERFACE {

@@ -19,10 +19,18 @@
 #include <span>
 
 namespace lod::inline LOD_INTERFACE::op {
-struct split_lod_tensor : elements::Any {};
-struct split_lod_tensor_grad : elements::Any {};
-struct merge_lod_tensor : elements::Any {};
-struct merge_lod_tensor_grad : elements::Any {};
+struct split_lod_tensor : elements::Any {
+  static constexpr Text text{"x, mask", "The sequences of `level` whose element of the mask is true, and the others."};
+};
+struct split_lod_tensor_grad : elements::Any {
+  static constexpr Text text{"dtrue, dfalse, mask"};
+};
+struct merge_lod_tensor : elements::Any {
+  static constexpr Text text{"in_true, in_false, mask", "`split_lod_tensor` undone: two branches joined."};
+};
+struct merge_lod_tensor_grad : elements::Any {
+  static constexpr Text text{"dy, mask", "The gradients of `merge_lod_tensor` for both branches."};
+};
 }  // namespace lod::inline LOD_INTERFACE::op
 
 namespace lod::inline LOD_INTERFACE {

@@ -22,10 +22,19 @@
 #include <utility>
 
 namespace lod::inline LOD_INTERFACE::op {
-struct to_time_major : elements::Any {};
-struct to_time_major_grad : elements::Any {};
-struct from_time_major : elements::Any {};
-struct from_time_major_grad : elements::Any {};
+struct to_time_major : elements::Any {
+  static constexpr Text text{
+      "x, table", "x by steps: level 0 is the steps, each with a row (or sub-sequence) of the sequences that take it."};
+};
+struct to_time_major_grad : elements::Any {
+  static constexpr Text text{"dz, table"};
+};
+struct from_time_major : elements::Any {
+  static constexpr Text text{"z, table", "`to_time_major` undone: the sequences in their original order."};
+};
+struct from_time_major_grad : elements::Any {
+  static constexpr Text text{"dy, table", "The gradient of `from_time_major`: dy by steps."};
+};
 }  // namespace lod::inline LOD_INTERFACE::op
 
 namespace lod::inline LOD_INTERFACE {
