@@ -163,8 +163,8 @@ class PooledSums {
       }
     }
     if (row_size_ % lanes < T >> 0) {
-      for (std::int64_t column = 0; column < row_size_; column += lanes<T>) {
-        const auto v = static_cast<std::size_t>(column / lanes<T>);
+      for (std::size_t v = 0; v < vectors; ++v) {
+        const std::int64_t column = static_cast<std::int64_t>(v) * lanes<T>;
         store_first(out + column, sums[v], std::min(row_size_ - column, lanes<T>), 0);
       }
       return;
