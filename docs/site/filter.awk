@@ -8,6 +8,7 @@
 #     are called as, with the parameters that the body of the declaration has. So are forms that take the tag first.
 #   - A function infer_f says that it describes what f gives.
 #   - A data member without a comment says all there is to say by its name: it gets an empty one.
+#   - The texts of operations' tags, which are for bindings, are left out, and so are macros that include kernels.
 #   - Undocumented functions that are defaulted or deleted are left out.
 #   - A comment in a class that begins with @{ is the heading of its members, too.
 #   - Documented friends are members, or Doxygen would link to comments that it does not show.
@@ -149,7 +150,9 @@ function follow(i, c) {
 
 {
   gsub(/LOD_TAGGED(_COPIES\([A-Za-z]+\);)? ?/, "")
-  lines[NR] = $0
+  if (/^  static constexpr Text text\{/) in_text = 1
+  lines[NR] = in_text || /^# *define LOD_(HEADER|KERNELS)\(/ ? "" : $0
+  if (/};$/) in_text = 0
 }
 
 END {

@@ -15,7 +15,7 @@ namespace lod_python {
 
 class Values;
 
-/// A parameter of an operation. Arguments have their names from elsewhere.
+/// A parameter of an operation.
 struct Parameter {
   std::string name;
   std::string hint;     ///< its type in stubs
@@ -23,6 +23,8 @@ struct Parameter {
 };
 /// What an operation takes and gives.
 struct Signature {
+  std::string name;
+  std::string summary;
   std::vector<Parameter> arguments;
   std::vector<Parameter> options;
   std::string result;

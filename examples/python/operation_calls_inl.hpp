@@ -11,6 +11,7 @@
 #include <concepts>
 #include <cstddef>
 #include <cstdint>
+#include <stdexcept>
 #include <string>
 #include <tuple>
 #include <type_traits>
@@ -85,17 +86,38 @@ struct Caller<Op, T, Takes<Kinds...>> {
   }
 
   static Signature describe() {
-    Signature signature{{{"", From<Kinds, T>::hint, ""}...}, {}, ResultHint<Result>::text()};
+    const std::string name(lod::operation::name_of<Op>);
+    const std::vector<std::string> names = split_names(Op::text.arguments);
+    if (names.size() != sizeof...(Kinds)) throw std::logic_error("the names of the arguments of " + name);
+    std::size_t i = 0;
+    Signature signature{name,
+                        summary(name),
+                        {Parameter{names[i++], std::string(From<Kinds, T>::hint), initial_argument<Kinds>()}...},
+                        {},
+                        ResultHint<Result>::text()};
     if constexpr (has_members<Options>) {
-      const std::vector<std::string> names = split_names(aggregate<Options>.members);
       const Options options{};
       decompose(options, [&](const auto&... members) {
-        std::size_t i = 0;
-        (signature.options.push_back({names[i++], As<std::remove_cvref_t<decltype(members)>>::hint, initial(members)}),
+        std::size_t j = 0;
+        (signature.options.push_back({std::string(aggregate<Options>().members[j++]),
+                                      As<std::remove_cvref_t<decltype(members)>>::hint, initial(members)}),
          ...);
       });
     }
     return signature;
+  }
+  /// What the operation does, in a sentence.
+  static std::string summary(const std::string& name) {
+    return Op::text.summary ? Op::text.summary : "The gradient of `" + name.substr(0, name.rfind("_grad")) + "`.";
+  }
+  /// The value of an argument that is not given; empty where one has to be.
+  template <class Kind>
+  static std::string initial_argument() {
+    if constexpr (requires { Kind::initial; }) {
+      return Kind::initial;
+    } else {
+      return "";
+    }
   }
   /// The value of a member that is not given, as Python writes it.
   template <class X>

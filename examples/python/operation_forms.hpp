@@ -58,6 +58,7 @@ struct State {
 };
 /// The same, or None.
 struct OptionalState {
+  static constexpr const char* initial = "None";
   template <class T, class Device>
   using Argument = std::optional<lod::LoDTensorView<lod::kernel::Accumulator<T>, Device>>;
 };
@@ -73,6 +74,7 @@ struct Whole {
 };
 /// The type of elements itself.
 struct ElementType {
+  static constexpr const char* initial = "'int64'";
   template <class T, class Device>
   using Argument = std::type_identity<T>;
 };

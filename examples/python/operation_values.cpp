@@ -124,9 +124,11 @@ lod::DataType Values::type_of_first(const std::string& hint) {
 std::vector<py::object> Values::members(py::handle value, const Aggregate& of) {
   std::vector<py::object> members;
   for (const py::handle member : value) members.push_back(py::reinterpret_borrow<py::object>(member));
-  const std::vector<std::string> names = split_names(of.members);
-  if (members.size() != names.size()) {
-    throw py::type_error(std::to_string(members.size()) + " values, expected " + of.name + "(" + of.members + ")");
+  if (members.size() != of.members.size()) {
+    std::string expected;
+    for (const std::string_view name : of.members) expected += (expected.empty() ? "" : ", ") + std::string(name);
+    throw py::type_error(std::to_string(members.size()) + " values, expected " + std::string(of.name) + "(" + expected +
+                         ")");
   }
   return members;
 }

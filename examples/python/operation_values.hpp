@@ -3,7 +3,7 @@
 /// How values of Python's become arguments of operations, and their results values of Python's.
 #pragma once
 
-#include "operation_members.hpp"
+#include "aggregates.hpp"
 #include "tensor.hpp"
 
 #include <pybind11/pybind11.h>
@@ -344,10 +344,10 @@ struct As<X> {
 template <class X>
   requires is_aggregate_of_operations<X>
 struct As<X> {
-  static constexpr const char* hint = aggregate<X>.name;
+  static constexpr std::string_view hint = reflection::name_of_class<X>();
   static X from(Values& values, pybind11::handle value) {
     X made;
-    const auto members = values.members(value, aggregate<X>);
+    const auto members = values.members(value, aggregate<X>());
     std::size_t i = 0;
     decompose(made, [&](auto&... member) {
       ((member = As<std::remove_reference_t<decltype(member)>>::from(values, members[i++])), ...);
@@ -392,7 +392,7 @@ template <class X>
 template <class X>
   requires is_aggregate_of_operations<X> pybind11::object to_python(X&& x) {
     return decompose(x, [](auto&... member) {
-      return to_named_tuple(aggregate<X>, pybind11::make_tuple(to_python(std::move(member))...));
+      return to_named_tuple(aggregate<X>(), pybind11::make_tuple(to_python(std::move(member))...));
     });
   }
 
@@ -403,9 +403,9 @@ struct ResultHint {
     if constexpr (is_aggregate_of_operations<X>) {
       X made;
       decompose(made, [](auto&... member) {
-        named_tuple(aggregate<X>, {ResultHint<std::remove_reference_t<decltype(member)>>::text()...});
+        named_tuple(aggregate<X>(), {ResultHint<std::remove_reference_t<decltype(member)>>::text()...});
       });
-      return aggregate<X>.name;
+      return std::string(aggregate<X>().name);
     } else if constexpr (std::same_as<X, bool>) {
       return "bool";
     } else if constexpr (std::is_arithmetic_v<X>) {

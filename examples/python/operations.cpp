@@ -4,7 +4,6 @@
 #include "data_types.hpp"
 #include "operation_bytes.hpp"
 #include "operation_calls.hpp"
-#include "operation_texts.hpp"
 #include "operation_values.hpp"
 #include "tensor.hpp"
 
@@ -49,35 +48,11 @@ py::dict& enums() {
   return classes;
 }
 
-/// Whether each operation of the list has its text, in its place.
-template <class... Ops>
-consteval bool are_texts_of(lod::operation::List<Ops...>) {
-  std::size_t i = 0;
-  return operation_texts.size() == sizeof...(Ops) && ((operation_texts[i++].name == lod::operation::name_of<Ops>)&&...);
-}
-static_assert(are_texts_of(lod::AllOperations()), "operation_texts.hpp has the operations of lod::AllOperations");
-
 /// One operation, as a function of Python's.
 class Operation {
  public:
-  Operation(const OperationText& text, Signature signature, std::map<lod::DataType, OperationCall> calls,
-            OperationCall of_bytes)
-      : name_(text.name),
-        summary_(text.summary),
-        signature_(std::move(signature)),
-        calls_(std::move(calls)),
-        of_bytes_(of_bytes) {
-    const std::vector<std::string> names = split_names(text.arguments);
-    if (names.size() != signature_.arguments.size()) {
-      throw std::logic_error("operation_texts.hpp: the arguments of " + name_);
-    }
-    for (std::size_t i = 0; i < names.size(); ++i) {
-      Parameter& argument = signature_.arguments[i];
-      const std::size_t equals = names[i].find('=');
-      argument.name = names[i].substr(0, equals);
-      if (equals != std::string::npos) argument.initial = names[i].substr(equals + 1);
-    }
-  }
+  Operation(Signature signature, std::map<lod::DataType, OperationCall> calls, OperationCall of_bytes)
+      : signature_(std::move(signature)), calls_(std::move(calls)), of_bytes_(of_bytes) {}
 
   py::object call(const py::args& arguments, const py::kwargs& named) const {
     Values values(values_of(arguments, named));
@@ -109,8 +84,8 @@ class Operation {
     return text;
   }
   /// Begins with what Python's `inspect` reads.
-  std::string documentation() const { return name_ + signature(false) + "\n--\n\n" + summary_; }
-  const std::string& name() const noexcept { return name_; }
+  std::string documentation() const { return signature_.name + signature(false) + "\n--\n\n" + signature_.summary; }
+  const std::string& name() const noexcept { return signature_.name; }
 
  private:
   /// f(), with errors of values that say which one it is.
@@ -125,7 +100,7 @@ class Operation {
       return nullptr;
     };
     const auto text = [&](const char* what) {
-      return name_ + ": " + (parameter() ? "'" + parameter()->name + "': " : "") + what;
+      return signature_.name + ": " + (parameter() ? "'" + parameter()->name + "': " : "") + what;
     };
     try {
       return f();
@@ -144,7 +119,7 @@ class Operation {
     const std::size_t first_option = signature_.arguments.size();
     std::vector<py::object> values(first_option + signature_.options.size());
     if (arguments.size() > first_option) {
-      throw py::type_error(name_ + ": " + std::to_string(arguments.size()) + " arguments, expected " +
+      throw py::type_error(signature_.name + ": " + std::to_string(arguments.size()) + " arguments, expected " +
                            std::to_string(first_option) + "; options are given by name");
     }
     for (std::size_t i = 0; i < arguments.size(); ++i) values[i] = arguments[i];
@@ -152,16 +127,16 @@ class Operation {
       const auto name = key.cast<std::string>();
       const std::size_t place = place_of(name);
       if (place == values.size()) {
-        throw py::type_error(name_ + ": '" + name + "' is no parameter; expected " + signature(false));
+        throw py::type_error(signature_.name + ": '" + name + "' is no parameter; expected " + signature(false));
       }
-      if (values[place]) throw py::type_error(name_ + ": '" + name + "' is given twice");
+      if (values[place]) throw py::type_error(signature_.name + ": '" + name + "' is given twice");
       values[place] = py::reinterpret_borrow<py::object>(value);
     }
     for (std::size_t i = 0; i < first_option; ++i) {
       const Parameter& argument = signature_.arguments[i];
       if (values[i]) continue;
       if (argument.initial.empty()) {
-        throw py::type_error(name_ + ": '" + argument.name + "' is missing; expected " + signature(false));
+        throw py::type_error(signature_.name + ": '" + argument.name + "' is missing; expected " + signature(false));
       }
       values[i] = py::none();
     }
@@ -182,8 +157,8 @@ class Operation {
     if (members.contains(name)) return members[name];
     std::string known;
     for (const auto& [each, member] : members) known += (known.empty() ? "" : ", ") + std::string(py::str(each));
-    throw py::value_error(name_ + ": '" + parameter.name + "': '" + std::string(py::str(name)) + "', expected one of " +
-                          known);
+    throw py::value_error(signature_.name + ": '" + parameter.name + "': '" + std::string(py::str(name)) +
+                          "', expected one of " + known);
   }
   std::size_t place_of(const std::string& name) const {
     std::size_t place = 0;
@@ -211,14 +186,14 @@ class Operation {
     if (!of_bytes_.call || !moves) {
       std::string known;
       for (const auto& [each, call] : calls_) known += std::string(known.empty() ? "" : ", ") + lod::to_string(each);
-      throw py::type_error(name_ + ": elements of type " + lod::to_string(type) + ", expected one of " + known);
+      throw py::type_error(signature_.name + ": elements of type " + lod::to_string(type) + ", expected one of " +
+                           known);
     }
     values.replace([type](const py::object& value) { return as_bytes(value, type); });
     return from_bytes(with_place(values, [&] { return of_bytes_.call(values); }), type);
   }
   std::size_t parameter_count() const { return signature_.arguments.size() + signature_.options.size(); }
 
-  std::string name_, summary_;
   Signature signature_;
   std::map<lod::DataType, OperationCall> calls_;
   OperationCall of_bytes_;
@@ -315,20 +290,23 @@ py::dict& named_tuples() {
 }  // namespace
 
 void named_tuple(const Aggregate& of, const std::vector<std::string>& hints) {
-  if (named_tuples().contains(of.name)) return;
-  const std::vector<std::string> names = split_names(of.members);
+  const std::string name(of.name);
+  if (named_tuples().contains(name)) return;
+  const std::vector<std::string> names(of.members.begin(), of.members.end());
   py::list members;
   for (std::size_t i = 0; i < names.size(); ++i) members.append(py::make_tuple(names[i], hints[i]));
   const py::object make = py::module_::import("collections").attr("namedtuple");
   // Weights may be without their last members.
-  const py::object made = std::string_view(of.name).ends_with("Weights")
-                              ? make(of.name, names, py::arg("defaults") = py::make_tuple(py::none(), py::none()))
-                              : make(of.name, names);
+  const py::object made = name.ends_with("Weights")
+                              ? make(name, names, py::arg("defaults") = py::make_tuple(py::none(), py::none()))
+                              : make(name, names);
   made.attr("__module__") = "lodtensor._core";
   made.attr("_hints") = members;
-  named_tuples()[of.name] = made;
+  named_tuples()[name.c_str()] = made;
 }
-py::object to_named_tuple(const Aggregate& of, const py::tuple& values) { return named_tuples()[of.name](*values); }
+py::object to_named_tuple(const Aggregate& of, const py::tuple& values) {
+  return named_tuples()[std::string(of.name).c_str()](*values);
+}
 
 void bind_operations(py::module_& module) {
   bind_enums(module);
@@ -353,15 +331,14 @@ void bind_operations(py::module_& module) {
   py::options options;
   options.disable_function_signatures();
   py::dict annotated;
-  for (std::size_t i = 0; i < operation_texts.size(); ++i) {
+  for (std::size_t i = 0; i < lod::AllOperations::size; ++i) {
     std::map<lod::DataType, OperationCall> calls;
     Signature signature;
     for (const auto& [type, all] : by_type) {
       if (all[i].call) calls.emplace(type, all[i]);
       if (all[i].describe) signature = all[i].describe();
     }
-    const auto operation =
-        std::make_shared<const Operation>(operation_texts[i], std::move(signature), std::move(calls), of_bytes[i]);
+    const auto operation = std::make_shared<const Operation>(std::move(signature), std::move(calls), of_bytes[i]);
     const std::string documentation = operation->documentation();
     module.def(
         operation->name().c_str(),

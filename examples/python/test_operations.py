@@ -116,9 +116,9 @@ class BesideNumPy(unittest.TestCase):
         self.assertEqual((dx.lod, dx.numpy().sum()), (LOD, 6))
         self.check(lt.sequence_pool_grad(numbers(3, 3), [[0, 2, 2, 5]], PoolType.AVERAGE),
                    np.repeat(numbers(3, 3), LENGTHS, axis=0) / np.repeat(LENGTHS, LENGTHS)[:, None])
-        mean, variance = lt.sequence_mean_var(x[2:3])
-        self.check(mean, values[2:].mean(axis=0)[None])
-        self.check(variance, values[2:].var(axis=0)[None])
+        greatest, where = lt.sequence_max_pool(x[2:3])
+        self.check(greatest, values[2:].max(axis=0)[None])
+        self.assertEqual(where.tolist(), [values[2:].argmax(axis=0).tolist()])
         self.check(lt.sequence_logsumexp(x[0:1]), np.log(np.exp(values[:2]).sum(axis=0))[None])
         self.check(lt.sequence_first_step(x[2:3]), values[2:3])
 

@@ -11,6 +11,7 @@
 
 #include <lod/core/include_folders.hpp>
 #include <lod/kernels/cpu/for_each_range.hpp>
+// NOLINTNEXTLINE(bugprone-macro-parentheses)
 #define LOD_KERNELS(name) <lod/kernels/cpu/name.hpp>
 #include <lod/ops/operations.hpp>
 

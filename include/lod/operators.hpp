@@ -2,11 +2,12 @@
 /// @file
 /// @ingroup descriptions
 /// The operators of programs, and what runs them, as templates over the executor, compiled with the including file: for
-/// executors that no compiled library serves. Include the executor's doorway before, <lod/thrust.hpp> or <lod/cpu.hpp>.
+/// executors that no compiled library serves. Include the executor's doorway before: <lod/thrust.hpp>, <lod/cpu.hpp>,
+/// or, for nvcc, <lod/cuda.cuh>.
 /// Where there is no compiled library, <lod/run.hpp> includes this.
 #pragma once
 
-#if defined(LOD_CPU_LIBRARY) || defined(LOD_OPERATORS_LIBRARY)
+#if defined(LOD_CPU_LIBRARY) || defined(LOD_OPERATORS_LIBRARY) || defined(LOD_CUDA_LIBRARY)
 #  include <lod/program/operators/compiled.hpp>
 #endif
 #include <lod/program/interpreter.hpp>

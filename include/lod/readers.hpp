@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 /// @file
-/// Readers that read from channels, and ahead of who asks. Documented in <lod/program/readers.hpp>.
+/// Readers on top of a channel, and of another reader ahead of time. Documented in <lod/program/readers.hpp>.
 #pragma once
 
 #include <lod/program/readers.hpp>

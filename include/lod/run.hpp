@@ -4,7 +4,7 @@
 /// in <lod/program/run.hpp> and beside it in operator.hpp, backward.hpp, minimize.hpp, infer_shapes.hpp, prune.hpp and
 /// trace.hpp. All of it is compiled with the including file, which takes a while, unless it comes from the library
 /// lodtensor::cpu, or from kernels/instantiate/operators.cpp, compiled once with LOD_OPERATORS_LIBRARY as are those who
-/// link it.
+/// link it. What runs programs on GPUs comes from the library lodtensor::cuda, or is compiled by nvcc.
 #pragma once
 
 #include <lod/program/backward.hpp>
@@ -14,9 +14,10 @@
 #include <lod/program/prune.hpp>
 #include <lod/program/run.hpp>
 
-#if defined(LOD_CPU_LIBRARY) || defined(LOD_OPERATORS_LIBRARY)
+#if defined(LOD_CPU_LIBRARY) || defined(LOD_OPERATORS_LIBRARY) || defined(LOD_CUDA_LIBRARY)
 #  include <lod/program/operators/compiled.hpp>
-#else
+#endif
+#if !defined(LOD_CPU_LIBRARY) && !defined(LOD_OPERATORS_LIBRARY)
 #  include <lod/cpu.hpp>
 #  include <lod/operators.hpp>
 #endif

@@ -44,6 +44,28 @@ TEST_CASE("Buffer: a move takes the memory and leaves none") {
   CHECK(resource.allocations == 1);
 }
 
+TEST_CASE("Buffer: large blocks of the standard resource are kept for others of about their size") {
+  constexpr std::int64_t size = std::int64_t{8} << 20;
+  auto* const standard = std::pmr::new_delete_resource();
+  const auto given_back = [=](std::int64_t bytes) {
+    Buffer<char> large(bytes, standard);
+    large.data()[0] = 1;
+    return large.data();
+  };
+  lod::limit_kept_memory(0);
+  lod::limit_kept_memory(size + 1000);
+  const char* const first = given_back(size);
+  CHECK(given_back(size - size / 8) == first);
+  {
+    const Buffer<char> again(size, standard), other(size, standard);
+    CHECK(again.data() == first);
+    CHECK(other.data() != first);
+  }
+  // There was room for one of the two. It does not serve a smaller request, and leaves its room to it.
+  CHECK(given_back(size / 2) == given_back(size / 2));
+  lod::limit_kept_memory(lod::detail::KeptMemory::initial_limit);
+}
+
 TEST_CASE("Buffer: no values take no memory") {
   lod_test::CountingResource resource;
   Buffer<double> none(0, &resource);

@@ -35,9 +35,12 @@ struct SameOnGpu {
   static constexpr Checked what = waits<Op> || calls_users<Op> ? Checked::RESULTS : Checked::ALL;
   template <class Op>
   static void check() {
-    for_each_gpu_batch([](const Draws& draws) {
+    // All is checked of one batch, with 40 listed rows, where kernels are interpreted: the rest is the host's doing.
+    int batch = 0;
+    for_each_gpu_batch([&](const Draws& draws) {
+      const Checked checked = kernels_are_interpreted() && batch++ != 2 ? Checked::RESULTS : what<Op>;
       for_each_variant<Op, ElementOf<Op>>(draws, [&](Draws& drawn, const auto& run) {
-        check_on_gpu("form " + std::to_string(drawn.variant), run, what<Op>);
+        check_on_gpu("form " + std::to_string(drawn.variant), run, checked);
       });
     });
   }

@@ -145,11 +145,10 @@ void check_relay(int used, std::size_t words) {
 template <class Body>
 void check_body(std::size_t size, std::int64_t row_size, const Body& body) {
   std::vector<float> expected(size, -7), found(size, -7);
-  for (std::int64_t column = 0; column < row_size; ++column) {
-    body(bulk::OneThread(), column, expected.data());
-    for_each_thread<bulk::threads_of_column>(
-        [&](const auto& lanes, std::size_t) { body(lanes, column, found.data()); });
-  }
+  for (std::int64_t column = 0; column < row_size; ++column) body(bulk::OneThread(), column, expected.data());
+  for_each_thread<bulk::threads_of_column>([&](const auto& lanes, std::size_t) {
+    for (std::int64_t column = 0; column < row_size; ++column) body(lanes, column, found.data());
+  });
   bool same = true;
   for (std::size_t at = 0; at < size; ++at) {
     same = same && std::bit_cast<std::uint32_t>(expected[at]) == std::bit_cast<std::uint32_t>(found[at]);

@@ -173,6 +173,8 @@ TEST_CASE("crf_decoding: agrees with a table for slices of every type and depth,
   for_each_type(FloatingTypes(), []<class T>(std::type_identity<T>) {
     for_each_random_lod(5, 1, 3, [](Engine& engine, const Lengths& lengths) {
       for (const std::int64_t tags : {2, 7, 16, 33, 57, 130}) {
+        // Where all is slow, one type has many tags.
+        if (slow && tags > 33 && !std::is_same_v<T, float>) continue;
         CAPTURE(tags);
         const auto x = small_integers<T>(engine, LoD::from_lengths(lengths), {tags});
         const auto transition = small_integers<T>(engine, {tags + 2, tags});
@@ -407,6 +409,7 @@ TEST_CASE("linear_chain_crf and its gradient: any number of tags, and numbers of
     CAPTURE(tags);
     // With large numbers most paths are next to impossible, and sums of exponentials are less than any float.
     for (const double scale : {0.1, 3.0, 30.0, 3000.0}) {
+      if (slow && tags > 33 && (scale == 0.1 || scale == 30)) continue;
       CAPTURE(scale);
       const auto scaled = [&](LoDTensor<double> x) {
         for (double& number : x.values()) number = static_cast<double>(static_cast<float>(number * scale));

@@ -17,6 +17,7 @@
 #include <cstdint>
 #include <limits>
 #include <span>
+#include <type_traits>
 #include <vector>
 
 using lod::LoDTensor;
@@ -43,6 +44,8 @@ void check_all(const char* name, const LoDTensor<T>& x, const F& f) {
 TEST_CASE_TEMPLATE("long sequences among short ones: reductions and running sums have one result", T, float, double,
                    lod::float16, std::int32_t) {
   for (const std::int64_t row_size : {1, 3, 8, 12, 17}) {
+    // Where all is slow, one type has every row size.
+    if (slow && !std::is_same_v<T, float> && row_size != 1 && row_size != 8) continue;
     CAPTURE(row_size);
     Engine engine(51);
     const lod::LoD index = long_among_short(engine, row_size);

@@ -184,19 +184,14 @@ TEST_CASE("merge_add: ids of any width, counts around the parts that threads tak
   }
 }
 
-TEST_CASE("merge_add: ids that ascend already, and those that do but for one step") {
+TEST_CASE("merge_add: ids that ascend or descend already, and those that do but for one step") {
   const std::int64_t part = lod_test::grain / 16, count = 2 * part + 3;  // entries that are worth a thread
-  Numbers ascending, positions(static_cast<std::size_t>(count));
-  for (std::int64_t i = 0; i < count; ++i) ascending.push_back(i / 3 * 2);
+  Numbers positions(static_cast<std::size_t>(count));
   std::iota(positions.begin(), positions.end(), 0);
-  for (const std::int64_t step : {std::int64_t{0}, std::int64_t{1}, part - 1, part, part + 1, count / 2, count - 1}) {
-    CAPTURE(step);
-    Numbers ids = ascending;
-    if (step > 0) ids[static_cast<std::size_t>(step - 1)] = ascending.back() + 1;  // from here it goes down
+  const auto check = [&](const Numbers& ids) {
     std::map<std::int64_t, std::int64_t> sums;
     for (std::size_t i = 0; i < ids.size(); ++i) sums[ids[i]] += positions[i];
-    const SelectedRows<std::int64_t> g(ids, ascending.back() + 2,
-                                       LoDTensor<std::int64_t>::from_values({}, {}, positions));
+    const SelectedRows<std::int64_t> g(ids, count + 1, LoDTensor<std::int64_t>::from_values({}, {}, positions));
     lod_test::for_each_executor([&](const auto& executor) {
       const auto merged = lod::merge_add(executor, g);
       std::map<std::int64_t, std::int64_t> found;
@@ -205,6 +200,17 @@ TEST_CASE("merge_add: ids that ascend already, and those that do but for one ste
       CHECK(merged.rows().size() == sums.size());
       CHECK(found == sums);
     });
+  };
+  Numbers ascending;
+  for (std::int64_t i = 0; i < count; ++i) ascending.push_back(i / 3 * 2);
+  for (const std::int64_t step : {std::int64_t{0}, std::int64_t{1}, part - 1, part, part + 1, count / 2, count - 1}) {
+    CAPTURE(step);
+    Numbers ids = ascending;
+    if (step > 0) ids[static_cast<std::size_t>(step - 1)] = ascending.back() + 1;  // from here it goes down
+    check(ids);
+    std::reverse_copy(positions.begin(), positions.end(), ids.begin());
+    if (step > 0) ids[static_cast<std::size_t>(step)] = ids[static_cast<std::size_t>(step - 1)];  // not down, but equal
+    check(ids);
   }
 }
 

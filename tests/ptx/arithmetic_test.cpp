@@ -235,13 +235,16 @@ TEST_CASE("PTX, conversions: floats of 16 bits") {
   }
 }
 
-TEST_CASE("PTX, floats: a product and a sum are rounded once, downwards where it is asked for") {
+TEST_CASE("PTX, floats: a product and a sum are rounded once, downwards or to zero where it is asked for") {
   const float a = 1 + 0x1p-23F;
   CHECK(calculate<float>("fma.rn.f32", a, a, -(1 + 0x1p-22F)) == 0x1p-46F);
   CHECK(calculate<double>("fma.rn.f64", 1 + 0x1p-52, 1 + 0x1p-52, -(1 + 0x1p-51)) == 0x1p-104);
   CHECK(calculate<float>("fma.rn.f32", 1.F, 1.F, 0x1.8p-24F) == 1 + 0x1p-23F);
   CHECK(calculate<float>("fma.rm.f32", 1.F, 1.F, 0x1.8p-24F) == 1);
   CHECK(calculate<float>("fma.rm.f32", -1.F, 1.F, -0x1p-40F) == -(1 + 0x1p-23F));
+  CHECK(calculate<float>("add.rz.f32", 1.F, 0x1.8p-24F) == 1);
+  CHECK(calculate<float>("add.rz.f32", -1.F, -0x1.8p-24F) == -1);
+  CHECK(calculate<float>("add.rn.f32", 1.F, 0x1.8p-24F) == 1 + 0x1p-23F);
   // mul and add keep their own rounding.
   CHECK(calculate<float>("mul.f32", a, a) == 1 + 0x1p-22F);
 }

@@ -251,13 +251,14 @@ T bits_reversed(T a) {
   return result;
 }
 
-[[gnu::noinline]] float multiply_added_down(float a, float b, float c) {
+/// f(numbers...), rounded as fesetround says.
+template <int rounding, auto f, class... Numbers>
+[[gnu::noinline]] float in_direction(Numbers... numbers) {
   const int before = std::fegetround();
-  std::fesetround(FE_DOWNWARD);
-  volatile float x = a, y = b, z = c;
-  volatile float sum = std::fma(x, y, z);
+  std::fesetround(rounding);
+  volatile float result = f(static_cast<volatile Numbers&>(numbers)...);
   std::fesetround(before);
-  return sum;
+  return result;
 }
 
 // Conversions ---------------------------------------------------------------------------------------------------------
@@ -743,7 +744,7 @@ Handler find_handler(std::string_view operation, Instruction& one) {
   // What changes a result, and is not understood of most.
   if (has("sat") && base != "cvt") return nullptr;
   if (has("cc") || has("x2") || has("NaN") || has("xorsign") || has("relu") || has("oob")) return nullptr;
-  if (has("rz") || has("rp") || (has("rm") && base != "fma")) return nullptr;
+  if (has("rp") || (has("rm") && base != "fma") || (has("rz") && base != "add")) return nullptr;
   if (has("ftz") && !has("approx")) return nullptr;
   for (const auto& [word, space] : {std::pair<std::string_view, Space>{"global", Space::global},
                                     {"const", Space::global},
@@ -833,6 +834,10 @@ Handler find_handler(std::string_view operation, Instruction& one) {
     return has("or") || has("and") || !has("red") ? nothing : nullptr;
   }
 
+  if (base == "add" && has("rz")) {
+    return type == "f32" ? binary<float, float, float, in_direction<FE_TOWARDZERO, added<float>, float, float>>
+                         : nullptr;
+  }
   if (base == "add") return Numbers::call(type, []<class T>() -> Handler { return binary<T, T, T, added<T>>; });
   if (base == "sub") return Numbers::call(type, []<class T>() -> Handler { return binary<T, T, T, subtracted<T>>; });
   if (base == "mul" && has("hi")) {
@@ -848,8 +853,11 @@ Handler find_handler(std::string_view operation, Instruction& one) {
         type, []<class T>() -> Handler { return ternary<Wide<T>, T, T, Wide<T>, multiply_added_wide<T>>; });
   }
   if (base == "mad" && has("hi")) return nullptr;
-  if (base == "fma" && has("rm"))
-    return type == "f32" ? ternary<float, float, float, float, multiply_added_down> : nullptr;
+  if (base == "fma" && has("rm")) {
+    return type == "f32" ? ternary<float, float, float, float,
+                                   in_direction<FE_DOWNWARD, multiply_added<float>, float, float, float>>
+                         : nullptr;
+  }
   if (base == "mad" || base == "fma") {
     return Numbers::call(type, []<class T>() -> Handler { return ternary<T, T, T, T, multiply_added<T>>; });
   }

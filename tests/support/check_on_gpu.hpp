@@ -9,6 +9,7 @@
 #include "support/counting_cuda_resource.hpp"
 #include "support/device_calls.hpp"
 #include "support/gpu_transfer.hpp"
+#include "support/interpreted_kernels.hpp"
 #include "support/thrust_system.hpp"
 #include <lod/cuda.hpp>
 #if defined(__CUDACC__)

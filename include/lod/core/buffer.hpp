@@ -6,7 +6,7 @@
 
 #include <lod/core/device.hpp>
 #include <lod/core/error.hpp>
-#include <lod/core/huge_pages.hpp>
+#include <lod/core/kept_memory.hpp>
 #include <lod/core/reference.hpp>
 #include <lod/core/target.hpp>
 
@@ -44,7 +44,12 @@ struct ResourceBlock final : MemoryBlock {
     std::pmr::memory_resource* owner = block->resource;
     const std::size_t total = block->size;
     block->~ResourceBlock();
-    owner->deallocate(const_cast<ResourceBlock*>(block), total, alignment);
+    void* const memory = const_cast<ResourceBlock*>(block);
+    if (owner == std::pmr::new_delete_resource()) {
+      kept_memory.give_back(memory, total);
+    } else {
+      owner->deallocate(memory, total, alignment);
+    }
   }
   std::pmr::memory_resource* resource;
   std::size_t size;
@@ -77,9 +82,9 @@ struct MemoryOf<Cpu> {
   LOD_TAGGED static Resource* resource_of_copies(Resource*) noexcept { return Cpu::default_resource(); }
   LOD_TAGGED static Allocation allocate(std::size_t bytes, Resource* resource) {
     bytes += alignment;  // for the head of the block
-    void* const memory = resource->allocate(bytes, alignment);
-    // Other resources may advise on their own memory.
-    if (resource == std::pmr::new_delete_resource()) advise_huge_pages(memory, bytes);
+    // Other resources keep what they like, and may advise on their own memory.
+    const bool is_standard = resource == std::pmr::new_delete_resource();
+    void* const memory = is_standard ? kept_memory.allocate(bytes) : resource->allocate(bytes, alignment);
     auto block = Reference<const MemoryBlock>::adopt(::new (memory) ResourceBlock(resource, bytes));
     return {std::move(block), static_cast<std::byte*>(memory) + alignment};
   }

@@ -271,8 +271,9 @@ concept Executor = requires(const E& executor) {
 /// library only after fork(). Locks of an executor that other threads of the parent held are not waited for. GPUs
 /// cannot be used in a child.
 ///
-/// Operations round to nearest, keep subnormal numbers, and do not trap, whatever the calling thread's control word
-/// says (MXCSR, FPCR), which is restored when they return; exception flags are left as arithmetic on that thread raises
+/// Operations round to nearest, keep subnormal numbers (but for `sequence_softmax`, `sequence_log_softmax` and
+/// `sequence_logsumexp`, which flush them), and do not trap, whatever the calling thread's control word says (MXCSR,
+/// FPCR), which is restored when they return; exception flags are left as arithmetic on that thread raises
 /// them. Functions of the caller's (`for_each_sequence`, `map_sequences`) see the calling thread's word on every
 /// thread; cells of `dynamic_rnn` are called on that thread. What depends on options alone, such as the step of `adam`,
 /// is also computed with the caller's word. Other executors do not set it.
@@ -308,12 +309,12 @@ class CpuExecutor {
   LOD_TAGGED Workspace& workspace() const noexcept { return shared_->workspace; }
   /// The same: its tensors are in CPU memory.
   LOD_TAGGED ScratchMemory<Cpu>& scratch() const noexcept { return shared_->workspace; }
-  /// The threads that help the calling one, null if there are none.
-  LOD_TAGGED detail::ThreadPool* pool() const noexcept { return pool_; }
+  /// The threads that share its work with the calling one.
+  LOD_TAGGED detail::ThreadPool& pool() const noexcept { return *pool_; }
 
  private:
   int threads_;
-  detail::ThreadPool* pool_ = detail::ThreadPool::of_module();
+  detail::ThreadPool* pool_ = &detail::ThreadPool::of_module();
   std::pmr::memory_resource* resource_;
   detail::Reference<detail::SharedWorkspace> shared_;
 };

@@ -21,8 +21,10 @@
 #include <algorithm>
 #include <atomic>
 #include <cstdint>
+#include <cstdlib>
 #include <ctime>
 #include <exception>
+#include <limits>
 #include <new>
 #include <stdexcept>
 
@@ -57,6 +59,13 @@ class WaitWord {
   std::atomic<std::uint32_t> word_ = 0;
 };
 
+/// Nanoseconds, of a clock that never goes back, or of the calling thread's time on a processor.
+LOD_TAGGED inline std::int64_t clock(clockid_t which = CLOCK_MONOTONIC) noexcept {
+  timespec now;
+  clock_gettime(which, &now);
+  return std::int64_t{now.tv_sec} * 1'000'000'000 + now.tv_nsec;
+}
+
 /// The tasks of one operation, which threads claim one by one.
 class SharedTasks {
  public:
@@ -66,17 +75,23 @@ class SharedTasks {
   LOD_TAGGED SharedTasks(std::int64_t tasks, Run run, const void* body) noexcept
       : tasks_(tasks), run_(run), body_(body) {}
 
+  /// A number for the calling thread.
+  LOD_TAGGED int join() noexcept { return threads_.fetch_add(1, std::memory_order_relaxed); }
   /// Claims and does tasks until none is left. If one throws, no more are begun.
-  LOD_TAGGED void work() noexcept {
-    const int thread = threads_.fetch_add(1, std::memory_order_relaxed);
+  LOD_TAGGED void work() noexcept { work(join(), std::numeric_limits<std::int64_t>::max()); }
+  /// The same as the thread of that number, which has joined, and only until `until` on the `clock`. Returns whether no
+  /// task is left.
+  LOD_TAGGED bool work(int thread, std::int64_t until) noexcept {
     try {
       for (std::int64_t task; (task = next_.fetch_add(1, std::memory_order_relaxed)) < tasks_;) {
         run_(body_, task, thread);
+        if (until != std::numeric_limits<std::int64_t>::max() && clock() >= until) return false;
       }
     } catch (...) {
       next_.store(tasks_, std::memory_order_relaxed);
       if (!failed_.exchange(true, std::memory_order_relaxed)) error_ = std::current_exception();
     }
+    return true;
   }
   /// When all threads have finished: throws what the first task that failed has thrown, if one did; std::runtime_error
   /// in a child of a fork() in one of the tasks, where those that other threads were at are lost.
@@ -90,7 +105,8 @@ class SharedTasks {
 
   /// Says that a thread of the pool has finished. Whoever waits for it may then go on and destroy this.
   LOD_TAGGED void finish() noexcept {
-    if ((finished_.add(1) & awaited) != 0) WaitWord::wake(&finished_);
+    const WaitWord* const word = &finished_;
+    if ((finished_.add(1) & awaited) != 0) WaitWord::wake(word);
   }
 
   LOD_TAGGED void lose() noexcept {
@@ -103,36 +119,48 @@ class SharedTasks {
   std::atomic<int> threads_ = 0;
   std::atomic<bool> failed_ = false;
   std::exception_ptr error_;
-  // Of their own cache lines: each claim writes the one, and whoever waits reads the other.
+  // On cache lines of their own: each claim writes the one, and whoever waits reads the other.
   alignas(64) std::atomic<std::int64_t> next_ = 0;
-  alignas(
-      64) WaitWord finished_;  // the number of threads of the pool that have, and whether somebody sleeps until then
+  alignas(64) WaitWord finished_;  // how many threads of the pool have, and whether somebody sleeps until all have
 };
 
 /// Threads that wait for work. There is one pool in each module of a program (the executable, a shared library), which
-/// the executors made there share. Threads are started when they are first needed, wait for the next operation for
-/// some microseconds, then sleep, and are ended when the module is unloaded or the process ends; an operation that is
-/// called after that works alone, as one does for which the system has started no threads. All of it may be called from
-/// any number of threads at a time, and from tasks.
+/// the executors made there share. Threads are started when they are first needed, look for the next operation for a
+/// millisecond, then sleep, and are ended when the module is unloaded or the process ends; an operation that is called
+/// after that works alone, as one does for which the system has started no threads. Any number of threads may call it
+/// at a time, and so may tasks.
 class ThreadPool {
  public:
-  /// That of the module which calls this, null if there is no memory for one.
-  LOD_TAGGED static ThreadPool* of_module() noexcept;
+  /// That of the module which calls this.
+  LOD_TAGGED static ThreadPool& of_module();
 
   ThreadPool(const ThreadPool&) = delete;
   ThreadPool& operator=(const ThreadPool&) = delete;
 
   /// Works on the tasks, on the calling thread and at most `threads` - 1 of the pool, until all are done. Takes fewer
   /// threads if others work on other tasks, so that they are not more than processors, or than an executor asks for.
-  LOD_TAGGED void run(SharedTasks& tasks, int threads) noexcept {
+  /// Threads that sleep are woken for `large` work. Waking one for less takes longer than it helps, unless it then
+  /// stays awake for the next: where the processors are not busy, and this is the second call within a short time.
+  ///
+  /// While other work keeps the processors busy, the calling thread begins alone: a thread that is put aside in the
+  /// middle of a task would delay short work by more than it takes.
+  LOD_TAGGED void run(SharedTasks& tasks, int threads, bool large) noexcept {
+    const int number = tasks.join();
+    const std::int64_t now = clock();
+    const bool often = now - last_run_.exchange(now, std::memory_order_relaxed) < patience;
+    const bool busy = now < busy_until_.load(std::memory_order_relaxed);
+    if (busy && tasks.work(number, now + alone)) return;
     const int forks_before = forks_;
     const int callers = callers_.fetch_add(1, std::memory_order_relaxed);
     const int wanted = std::min(threads - 1, room(threads - 1) - callers);
-    const int invited = wanted > 0 ? invite(tasks, wanted) : 0;
-    tasks.work();
-    if (forks_before != forks_) return tasks.lose();
-    callers_.fetch_sub(1, std::memory_order_relaxed);
-    if (invited > 0) finish(tasks, static_cast<std::uint32_t>(invited));
+    const int invited = wanted > 0 ? invite(tasks, wanted, large || often || busy) : 0;
+    tasks.work(number, std::numeric_limits<std::int64_t>::max());
+    if (forks_before == forks_) {
+      callers_.fetch_sub(1, std::memory_order_relaxed);
+      if (invited > 0) finish(tasks, static_cast<std::uint32_t>(invited));
+    } else if (invited > 0) {
+      tasks.lose();
+    }
   }
 
  private:
@@ -151,7 +179,12 @@ class ThreadPool {
   LOD_TAGGED static SharedTasks* at_work() noexcept { return marker(2); }
   LOD_TAGGED static SharedTasks* ended() noexcept { return marker(3); }
 
-  LOD_TAGGED ThreadPool() noexcept = default;
+  // In nanoseconds: for how long a thread looks for the next operation before it sleeps; how long it takes to wake a
+  // thread, and so for how long one looks that must wait for others, before it blocks; and how long who calls works
+  // alone while the processors are busy.
+  static constexpr std::int64_t patience = 1'000'000, waking = 100'000, alone = 4'000'000;
+
+  LOD_TAGGED explicit ThreadPool(int room) noexcept : room_(room) {}
   LOD_TAGGED ~ThreadPool() = default;
 
   // ---- Those who call operations ----
@@ -159,19 +192,18 @@ class ThreadPool {
   /// How many threads there may be; at least `wanted`.
   LOD_TAGGED int room(int wanted) noexcept {
     int room = room_.load(std::memory_order_relaxed);
-    if (room >= wanted) return room;
-    const int enough = std::max(wanted, room == 0 ? usable_processors() - 1 : 0);
-    while (room < enough && !room_.compare_exchange_weak(room, enough, std::memory_order_relaxed)) {
+    while (room < wanted && !room_.compare_exchange_weak(room, wanted, std::memory_order_relaxed)) {
     }
-    return std::max(room, enough);
+    return std::max(room, wanted);
   }
 
-  /// Invites up to `wanted` threads, and returns how many: first those that wait, then new ones.
-  LOD_TAGGED int invite(SharedTasks& tasks, int wanted) noexcept {
+  /// Invites up to `wanted` threads, and returns how many: those that wait, if `wake`, those that sleep, and new ones.
+  LOD_TAGGED int invite(SharedTasks& tasks, int wanted, bool wake) noexcept {
     int invited = 0;
+    caller_at_.store(processor(), std::memory_order_relaxed);
     for (Worker* worker = workers_.load(std::memory_order_acquire); worker && invited < wanted; worker = worker->next) {
       SharedTasks* state = worker->state.load(std::memory_order_relaxed);
-      if (state && state != asleep()) continue;
+      if (state && !(wake && state == asleep())) continue;
       if (!worker->state.compare_exchange_strong(state, &tasks, std::memory_order_acq_rel)) continue;
       ++invited;
       if (state == asleep()) ring(*worker);
@@ -186,13 +218,14 @@ class ThreadPool {
 
   /// Withdraws the invitations that no thread has taken yet, and waits for those that have.
   LOD_TAGGED void finish(SharedTasks& tasks, std::uint32_t invited) noexcept {
+    undelayed_.fetch_add(1, std::memory_order_relaxed);
     std::uint32_t expected = invited;
     if (tasks.finished_.load() == expected) return;
     for (Worker* worker = workers_.load(std::memory_order_acquire); worker; worker = worker->next) {
       SharedTasks* state = &tasks;
       if (worker->state.compare_exchange_strong(state, nullptr, std::memory_order_acq_rel)) --expected;
     }
-    if (spin([&] { return tasks.finished_.load() == expected; })) return;
+    if (spin([&] { return tasks.finished_.load() == expected; }, waking)) return;
     for (std::uint32_t finished = tasks.finished_.set(SharedTasks::awaited) | SharedTasks::awaited;
          finished != (expected | SharedTasks::awaited); finished = tasks.finished_.load()) {
       tasks.finished_.wait(finished);
@@ -209,7 +242,10 @@ class ThreadPool {
   /// Starts a thread and invites it; false if that is impossible, or another thread is just starting one.
   LOD_TAGGED static bool start(ThreadPool& pool, SharedTasks& tasks) noexcept {
     if (pool.starting_.exchange(true)) return false;
-    Worker* const worker = pool.start_.load() ? new (std::nothrow) Worker(pool, tasks) : nullptr;
+    // Not by operator new, as the thread's stack is not: programs count what an operation allocates when it is called
+    // again, and that may be when a thread starts.
+    void* const memory = pool.start_.load() ? std::aligned_alloc(alignof(Worker), sizeof(Worker)) : nullptr;
+    Worker* const worker = memory ? new (memory) Worker(pool, tasks) : nullptr;
     bool started = false;
     if (worker) {
       // Signals are meant for the program's own threads.
@@ -224,7 +260,7 @@ class ThreadPool {
       pool.workers_.store(worker, std::memory_order_release);
       pool.started_.fetch_add(1, std::memory_order_relaxed);
     } else {
-      delete worker;
+      std::free(memory);
       pool.start_ = nullptr;  // what the system refuses once is not asked for again: others need threads, too
     }
     pool.starting_ = false;
@@ -240,10 +276,13 @@ class ThreadPool {
       if (!tasks || tasks == asleep()) {
         worker.pool.doze(worker);
       } else if (worker.state.compare_exchange_strong(tasks, at_work(), std::memory_order_acq_rel)) {
-        tasks->work();
+        const std::int64_t aside = time_aside();
+        const bool displaces = worker.pool.displaces_caller();
+        if (!displaces) tasks->work();                           // else it is better off without this thread
+        worker.state.store(nullptr, std::memory_order_release);  // first: the caller may have more work at once
         tasks->finish();
         if (forks_before != worker.pool.forks_) return nullptr;  // in a child of a task's, whose only thread this is
-        worker.state.store(nullptr, std::memory_order_release);
+        if (displaces || time_aside() - aside > 2 * waking) worker.pool.note_delay();
       }
     }
   }
@@ -251,33 +290,73 @@ class ThreadPool {
   /// Until there is something to do: looks for some time, then sleeps.
   LOD_TAGGED void doze(Worker& worker) noexcept {
     const auto invited = [&worker] { return worker.state.load(std::memory_order_relaxed) != nullptr; };
-    if (spin(invited)) return;
-    const std::uint32_t rings = worker.bell.load();
+    if (displaces_caller()) step_aside();
+    if (!displaces_caller() && spin(invited, patience)) return;
     SharedTasks* state = nullptr;
     if (!worker.state.compare_exchange_strong(state, asleep(), std::memory_order_acq_rel)) return;
-    while (worker.state.load(std::memory_order_relaxed) == asleep()) worker.bell.wait(rings);
+    for (;;) {
+      const std::uint32_t rings = worker.bell.load();
+      if (worker.state.load(std::memory_order_acquire) != asleep()) return;
+      worker.bell.wait(rings);
+    }
   }
 
-  /// Looks again and again whether done(), for as long as waking a thread takes. If the system has put this thread
-  /// aside in the meantime, there is other work to do here: then nobody looks twice for the next hundredth of a second.
+  /// Whether the calling thread was put on the processor from which threads were last invited, since all others are
+  /// busy: then it must leave it to who invited it.
+  LOD_TAGGED bool displaces_caller() const noexcept {
+    const int here = processor();
+    return here >= 0 && here == caller_at_.load(std::memory_order_relaxed);
+  }
+  /// Moves the calling thread to another of the processors that it may use.
+  LOD_TAGGED static void step_aside() noexcept {
+#ifdef __linux__
+    cpu_set_t all;
+    const int here = processor();
+    if (here < 0 || sched_getaffinity(0, sizeof all, &all) != 0 || CPU_COUNT(&all) < 2) return;
+    cpu_set_t others = all;
+    CPU_CLR(static_cast<std::size_t>(here), &others);
+    if (sched_setaffinity(0, sizeof others, &others) == 0) sched_setaffinity(0, sizeof all, &all);
+#endif
+  }
+  /// The number of the processor that the calling thread is on; negative where that is not known.
+  LOD_TAGGED static int processor() noexcept {
+#ifdef __linux__
+    return sched_getcpu();
+#else
+    return -1;
+#endif
+  }
+
+  /// Looks again and again whether done(), for so many nanoseconds; once, while the processors are busy.
   template <class Done>
-  LOD_TAGGED bool spin(const Done& done) noexcept {
-    constexpr std::int64_t patience = 100'000, gap = 50'000, calm = 10'000'000;
-    const std::int64_t begin = nanoseconds();
+  LOD_TAGGED bool spin(const Done& done, std::int64_t longest) noexcept {
+    const std::int64_t begin = clock();
     if (begin < busy_until_.load(std::memory_order_relaxed)) return done();
-    for (std::int64_t now = begin; now - begin < patience;) {
+    for (std::int64_t now = begin; now - begin < longest;) {
       for (int i = 0; i < 16; ++i) {
         if (done()) return true;
         pause();
       }
       const std::int64_t before = now;
-      now = nanoseconds();
-      if (now - before > gap) {
-        busy_until_.store(now + calm, std::memory_order_relaxed);
-        break;
-      }
+      now = clock();
+      if (now - before > waking) break;  // this thread has been put aside: there is other work for its processor
     }
     return done();
+  }
+
+  /// Differences of it say for how long the calling thread had no processor.
+  LOD_TAGGED static std::int64_t time_aside() noexcept { return clock() - clock(CLOCK_THREAD_CPUTIME_ID); }
+
+  /// To be called when a thread has been put aside in the middle of tasks. If that happens more often than once in 16
+  /// times, the processors are taken to be busy: for 10 ms, and each time that it happens again, for longer.
+  LOD_TAGGED void note_delay() noexcept {
+    const std::int64_t now = clock();
+    const bool often = undelayed_.exchange(0, std::memory_order_relaxed) < 16;
+    if (now < busy_until_.load(std::memory_order_relaxed)) return;
+    const std::int64_t last = busy_for_.load(std::memory_order_relaxed);
+    const std::int64_t next = often ? std::clamp<std::int64_t>(2 * last, 10'000'000, 160'000'000) : 0;
+    busy_for_.store(next, std::memory_order_relaxed);
+    busy_until_.store(now + next, std::memory_order_relaxed);
   }
   LOD_TAGGED static void pause() noexcept {
 #if defined(__x86_64__) || defined(__i386__)
@@ -285,11 +364,6 @@ class ThreadPool {
 #elif defined(__aarch64__)
     asm volatile("yield");
 #endif
-  }
-  LOD_TAGGED static std::int64_t nanoseconds() noexcept {
-    timespec now;
-    clock_gettime(CLOCK_MONOTONIC, &now);
-    return std::int64_t{now.tv_sec} * 1'000'000'000 + now.tv_nsec;
   }
 
   // ---- Ends ----
@@ -327,8 +401,10 @@ class ThreadPool {
   std::atomic<Worker*> workers_ = nullptr;         // a list that only grows
   std::atomic<int> started_ = 0;
   std::atomic<bool> starting_ = false;
-  std::atomic<int> room_ = 0;
-  std::atomic<std::int64_t> busy_until_ = 0;
+  std::atomic<int> room_;
+  std::atomic<std::int64_t> busy_until_ = 0, busy_for_ = 0, last_run_ = 0;  // on the clock
+  std::atomic<int> caller_at_ = -1;
+  std::atomic<int> undelayed_ = 0;  // shared operations since a thread was put aside
   int forks_ = 0;
   alignas(64) std::atomic<int> callers_ = 0;  // the threads in run()
 };
@@ -347,16 +423,16 @@ struct EndOfModule {
 [[gnu::visibility("hidden")]] inline const EndOfModule end_of_module;
 #endif
 
-LOD_TAGGED inline ThreadPool* ThreadPool::of_module() noexcept {
+LOD_TAGGED inline ThreadPool& ThreadPool::of_module() {
   ThreadPool* pool = pool_of_module.load(std::memory_order_acquire);
-  if (pool) return pool;
-  ThreadPool* const made = new (std::nothrow) ThreadPool;
-  if (!made || !pool_of_module.compare_exchange_strong(pool, made, std::memory_order_acq_rel)) {
+  if (pool) return *pool;
+  auto* const made = new ThreadPool(usable_processors() - 1);
+  if (!pool_of_module.compare_exchange_strong(pool, made, std::memory_order_acq_rel)) {
     delete made;
-    return pool;
+    return *pool;
   }
   pthread_atfork(nullptr, nullptr, [] { pool_of_module.load(std::memory_order_acquire)->forget_threads(); });
-  return made;
+  return *made;
 }
 
 }  // namespace lod::inline LOD_INTERFACE::detail

@@ -21,8 +21,8 @@ namespace lod::inline LOD_INTERFACE::inline LOD_TARGET {
 /// Lets oneDNN run conv2d, depthwise_conv2d and pool2d, with their gradients, on numbers of float, in all programs that
 /// are prepared from now on. Other types, empty images, and what oneDNN does not have, remain the library's own.
 ///
-/// It works with as many threads as the executor has, by OpenMP; a oneDNN that was built for other threads chooses their
-/// number itself. Its sums have another order: results differ in the last digits, between processors as well. The
+/// It works with as many threads as the executor has, by OpenMP; a oneDNN that was built for other threads chooses
+/// their number itself. Its sums have another order: results differ in the last digits, between processors as well. The
 /// greatest number of a window with NaN need not be NaN.
 inline void use_dnnl() {
   using Prepare = RunOperator<>(const OperatorArguments&, const RunOperator<>&);

@@ -81,7 +81,7 @@ class File {
   /// @{
   /// The slice of a branch <i, j, ...> of a tensor: its one sequence, which stays as the outermost level. Or, between
   /// `begin` and `end`, sequences [begin, end) of the outermost level (rows where there is none): a mini-batch. As
-  /// LoDTensor::slice and LoDTensor::between give them, but as tensors: their values stand on the file, their offsets
+  /// LoDTensor::slice and LoDTensor::between give them, but as tensors: their values lie in the file, their offsets
   /// are counted from their own start.
   ///
   /// Only what leads to the slice and what belongs to it is read and checked: O(sequences of the slice), however large

@@ -82,7 +82,7 @@ struct Variable {
   bool operator==(const Variable&) const = default;
 };
 
-/// All variables. Each is left as the encoded bytes of a Variable, which belong to somebody else: a reader decodes one
+/// All variables. Each is left as the encoded bytes of a Variable, in memory of the caller's: a reader decodes one
 /// at a time and stops at the first malformed one, before it has taken much more memory than the footer has bytes.
 struct Footer {
   std::vector<std::string_view> variables = {};

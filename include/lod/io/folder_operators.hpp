@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 /// @file
-/// Operators that work on the files of one folder, which who runs programs allows them: what those of
-/// <lod/io/paddle_operators.hpp> and <lod/io/reader_operators.hpp> have in common.
+/// Operators that work on the files of the one folder that they are given: what those of <lod/io/paddle_operators.hpp>
+/// and <lod/io/reader_operators.hpp> have in common.
 #pragma once
 
 #include <lod/core/error.hpp>

@@ -2,7 +2,7 @@
 /// @file
 /// @ingroup descriptions
 /// The operators of programs that read and write files: save, load, save_combine, load_combine. Programs may come from
-/// anywhere, so these are not among the operators that come with the library: who runs programs adds them, for one
+/// anywhere, so these are not among the operators that come with the library: whoever runs programs adds them, for one
 /// folder, which programs cannot leave.
 ///
 ///     lod::paddle::add_file_operators("models");                       // <lod/run.hpp> is included, too

@@ -2,7 +2,8 @@
 /// @file
 /// @ingroup files
 /// The operator of programs that opens a file to read batches from. Programs may come from anywhere, so it is not among
-/// the operators that come with the library: who runs programs adds it, for one folder, which programs cannot leave.
+/// the operators that come with the library: whoever runs programs adds it, for one folder, which programs cannot
+/// leave.
 ///
 ///     lod::add_reader_operators("data");              // <lod/run.hpp> is included, too
 ///     lod::run(startup, scope);                       // its create_file_reader opens data/train.lod

@@ -21,7 +21,11 @@
 #include <span>
 
 namespace lod::inline LOD_INTERFACE::op {
-struct chunk_eval : elements::Id {};
+struct chunk_eval : elements::Id {
+  static constexpr Text text{
+      "inference, label",
+      "Precision, recall and F1 of the chunks that the labels of `inference` mark, and how many there are."};
+};
 }  // namespace lod::inline LOD_INTERFACE::op
 
 namespace lod::inline LOD_INTERFACE {

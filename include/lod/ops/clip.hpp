@@ -26,10 +26,18 @@
 #include <stdexcept>
 
 namespace lod::inline LOD_INTERFACE::op {
-struct clip : elements::Number {};
-struct clip_grad : elements::Floating {};
-struct clip_by_norm : elements::Floating {};
-struct clip_by_norm_grad : elements::Floating {};
+struct clip : elements::Number {
+  static constexpr Text text{"g, least, greatest", "`merge_add(g)` with its values clipped to [least, greatest]."};
+};
+struct clip_grad : elements::Floating {
+  static constexpr Text text{"dy, g, least, greatest", "The gradient of `clip`: 0 where a number was clipped."};
+};
+struct clip_by_norm : elements::Floating {
+  static constexpr Text text{"g, norm", "`merge_add(g)`, scaled down to the length `norm` if it is longer."};
+};
+struct clip_by_norm_grad : elements::Floating {
+  static constexpr Text text{"dy, g, norm"};
+};
 }  // namespace lod::inline LOD_INTERFACE::op
 
 namespace lod::inline LOD_INTERFACE::kernel {

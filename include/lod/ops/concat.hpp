@@ -28,11 +28,22 @@
 #include <vector>
 
 namespace lod::inline LOD_INTERFACE::op {
-struct concat : elements::Any {};
-struct concat_grad : elements::Any {};
-struct split_at : elements::Any {};
-struct split : elements::Any {};
-struct split_grad : elements::Any {};
+struct concat : elements::Any {
+  static constexpr Text text{"xs",
+                             "The batches one after the other: the sequences of the first, then of the second, ..."};
+};
+struct concat_grad : elements::Any {
+  static constexpr Text text{"dy, x_levels", "The gradients of `concat`: the rows of dy for each of its arguments."};
+};
+struct split_at : elements::Any {
+  static constexpr Text text{"x, boundaries", "x cut before these outermost sequences, or rows."};
+};
+struct split : elements::Any {
+  static constexpr Text text{"x, count", "x cut into so many tensors, as even in rows as whole sequences allow."};
+};
+struct split_grad : elements::Any {
+  static constexpr Text text{"dys", "The gradient of `split` and `split_at`: those of the parts, joined."};
+};
 }  // namespace lod::inline LOD_INTERFACE::op
 
 namespace lod::inline LOD_INTERFACE::inline LOD_TARGET {

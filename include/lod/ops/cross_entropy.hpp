@@ -23,8 +23,13 @@
 #include <string>
 
 namespace lod::inline LOD_INTERFACE::op {
-struct cross_entropy : elements::Floating {};
-struct cross_entropy_grad : elements::Floating {};
+struct cross_entropy : elements::Floating {
+  static constexpr Text text{"logits, labels",
+                             "-log of the probability that softmax gives each row's label; or the mean of these."};
+};
+struct cross_entropy_grad : elements::Floating {
+  static constexpr Text text{"dy, logits, labels", "The gradient of `cross_entropy`, with its options."};
+};
 }  // namespace lod::inline LOD_INTERFACE::op
 
 namespace lod::inline LOD_INTERFACE {

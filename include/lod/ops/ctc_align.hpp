@@ -14,8 +14,12 @@
 #include <cstdint>
 
 namespace lod::inline LOD_INTERFACE::op {
-struct ctc_align : elements::Id, elements::OnCpu {};
-struct ctc_align_and_wait : elements::Id {};
+struct ctc_align : elements::Id, elements::OnCpu {
+  static constexpr Text text{"x", "The labels of each sequence without blanks and, by default, without repetitions."};
+};
+struct ctc_align_and_wait : elements::Id {
+  static constexpr Text text{"x", "The same as `ctc_align`, which on a GPU has to wait."};
+};
 }  // namespace lod::inline LOD_INTERFACE::op
 
 namespace lod::inline LOD_INTERFACE {

@@ -17,8 +17,13 @@
 #include <cstdint>
 
 namespace lod::inline LOD_INTERFACE::op {
-struct ctc_loss : elements::Floating {};
-struct ctc_loss_grad : elements::Floating {};
+struct ctc_loss : elements::Floating {
+  static constexpr Text text{"logits, labels",
+                             "-log of the probability that the frames of each sequence spell its labels (CTC)."};
+};
+struct ctc_loss_grad : elements::Floating {
+  static constexpr Text text{"dy, logits, labels", "The gradient of `ctc_loss`, with its options."};
+};
 }  // namespace lod::inline LOD_INTERFACE::op
 
 namespace lod::inline LOD_INTERFACE {

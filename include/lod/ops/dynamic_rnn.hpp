@@ -23,8 +23,16 @@
 #include <vector>
 
 namespace lod::inline LOD_INTERFACE::op {
-struct dynamic_rnn : elements::Any {};
-struct dynamic_rnn_grad : elements::Any {};
+struct dynamic_rnn : elements::Any {
+  static constexpr Text text{"x, table, initial_state, cell",
+                             "Runs cell(state, step) -> (state, output) over the steps of all sequences that the table "
+                             "ranks, those that take a step together. The tensors that the cell is given are its own."};
+};
+struct dynamic_rnn_grad : elements::Any {
+  static constexpr Text text{
+      "doutput, dstate, x, table, initial_state, cell, cell_grad",
+      "The gradients of `dynamic_rnn`, by cell_grad(state, step, dstate, doutput) -> (dstate, dstep)."};
+};
 }  // namespace lod::inline LOD_INTERFACE::op
 
 namespace lod::inline LOD_INTERFACE {

@@ -16,7 +16,10 @@
 #include <cstdint>
 
 namespace lod::inline LOD_INTERFACE::op {
-struct edit_distance : elements::Id {};
+struct edit_distance : elements::Id {
+  static constexpr Text text{
+      "a, b", "The Levenshtein distance from each sequence of a to that of b, if `normalized` by the length of b's."};
+};
 }  // namespace lod::inline LOD_INTERFACE::op
 
 namespace lod::inline LOD_INTERFACE {

@@ -20,14 +20,32 @@
 #include <string>
 
 namespace lod::inline LOD_INTERFACE::op {
-struct add : elements::Number {};
-struct add_grad : elements::Floating {};
-struct sub : elements::Number {};
-struct sub_grad : elements::Floating {};
-struct mul : elements::Number {};
-struct mul_grad : elements::Floating {};
-struct div : elements::Number {};
-struct div_grad : elements::Floating {};
+struct add : elements::Number {
+  static constexpr Text text{"x, y",
+                             "x + y, element by element: y is like x, has the row that all rows of x meet, or one for "
+                             "each sequence of `level`. Of SelectedRows and a tensor, or of two, the sum."};
+};
+struct add_grad : elements::Floating {
+  static constexpr Text text{"dz, x, y", "The gradients of `add` with respect to x and y."};
+};
+struct sub : elements::Number {
+  static constexpr Text text{"x, y", "x - y, with y as in `add`."};
+};
+struct sub_grad : elements::Floating {
+  static constexpr Text text{"dz, x, y", "The gradients of `sub` with respect to x and y."};
+};
+struct mul : elements::Number {
+  static constexpr Text text{"x, y", "x * y, with y as in `add`."};
+};
+struct mul_grad : elements::Floating {
+  static constexpr Text text{"dz, x, y", "The gradients of `mul` with respect to x and y."};
+};
+struct div : elements::Number {
+  static constexpr Text text{"x, y", "x / y, with y as in `add`. Integers are truncated."};
+};
+struct div_grad : elements::Floating {
+  static constexpr Text text{"dz, x, y", "The gradients of `div` with respect to x and y."};
+};
 }  // namespace lod::inline LOD_INTERFACE::op
 
 namespace lod::inline LOD_INTERFACE {

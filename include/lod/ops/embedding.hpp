@@ -20,8 +20,12 @@
 #include <span>
 
 namespace lod::inline LOD_INTERFACE::op {
-struct embedding : elements::Any {};
-struct embedding_grad : elements::Any {};
+struct embedding : elements::Any {
+  static constexpr Text text{"table, ids", "Rows of a table by their ids; zeros for `padding_idx`."};
+};
+struct embedding_grad : elements::Any {
+  static constexpr Text text{"dy, ids, height", "The gradient of `embedding` for a table of so many rows."};
+};
 }  // namespace lod::inline LOD_INTERFACE::op
 
 namespace lod::inline LOD_INTERFACE {

@@ -22,10 +22,20 @@
 #include <cstdint>
 
 namespace lod::inline LOD_INTERFACE::op {
-struct embedding_max_pool : elements::Arithmetic {};
-struct embedding_max_pool_grad : elements::Arithmetic {};
-struct embedding_min_pool : elements::Arithmetic {};
-struct embedding_min_pool_grad : elements::Arithmetic {};
+struct embedding_max_pool : elements::Arithmetic {
+  static constexpr Text text{"table, ids",
+                             "The greatest numbers of the rows that each sequence names, and whose they are."};
+};
+struct embedding_max_pool_grad : elements::Arithmetic {
+  static constexpr Text text{"dy, index, ids, height"};
+};
+struct embedding_min_pool : elements::Arithmetic {
+  static constexpr Text text{"table, ids",
+                             "The least numbers of the rows that each sequence names, and whose they are."};
+};
+struct embedding_min_pool_grad : elements::Arithmetic {
+  static constexpr Text text{"dy, index, ids, height"};
+};
 }  // namespace lod::inline LOD_INTERFACE::op
 
 namespace lod::inline LOD_INTERFACE::inline LOD_TARGET {

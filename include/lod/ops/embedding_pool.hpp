@@ -28,9 +28,16 @@
 #include <optional>
 
 namespace lod::inline LOD_INTERFACE::op {
-struct embedding_pool : elements::Arithmetic {};
-struct embedding_pool_grad : elements::Arithmetic {};
-struct embedding_pool_weights_grad : elements::Arithmetic {};
+struct embedding_pool : elements::Arithmetic {
+  static constexpr Text text{"table, ids, type", "`sequence_pool` of `embedding`, in one pass."};
+};
+struct embedding_pool_grad : elements::Arithmetic {
+  static constexpr Text text{"dy, ids, height, type",
+                             "The gradient of `embedding_pool` for its table, each row listed once."};
+};
+struct embedding_pool_weights_grad : elements::Arithmetic {
+  static constexpr Text text{"dy, table, ids, type", "The gradient of `embedding_pool` for its weights."};
+};
 }  // namespace lod::inline LOD_INTERFACE::op
 
 namespace lod::inline LOD_INTERFACE {

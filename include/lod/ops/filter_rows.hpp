@@ -17,12 +17,17 @@
 #include <lod/ops/staging.hpp>
 #include <lod/ops/supports.hpp>
 
+#include <algorithm>
 #include <cstddef>
 #include <cstdint>
 
 namespace lod::inline LOD_INTERFACE::op {
-struct filter_rows : elements::Any {};
-struct filter_rows_grad : elements::Any {};
+struct filter_rows : elements::Any {
+  static constexpr Text text{"x, mask", "The rows whose element of the mask is true, in sequences that get shorter."};
+};
+struct filter_rows_grad : elements::Any {
+  static constexpr Text text{"dy, x_levels, mask", "The gradient of `filter_rows`: 0 in what was left out."};
+};
 }  // namespace lod::inline LOD_INTERFACE::op
 
 namespace lod::inline LOD_INTERFACE::inline LOD_TARGET {
@@ -48,10 +53,7 @@ struct Declared<op::filter_rows> : Takes<Tensor, MaskList> {
     const std::int64_t count = mask.find(true, kept.data());
     const LoDView lod = x.lod_view();
     const int last = lod.levels() - 1;
-    std::int64_t sequences = 0;
-    for (int level = 0; level <= last; ++level) sequences += lod.size(level);
-    NewLevels levels(executor.workspace(), lod.levels(), sequences, count);
-    for (int level = 0; level < last; ++level) add_level(levels, lod.offsets(level));
+    NewLevels levels(executor.workspace(), lod, std::max(last, 0), last >= 0, last >= 0 ? lod.size(last) : 0, count);
     if (last >= 0) {
       const auto from = lod.offsets(last);
       const auto to = levels.add(lod.size(last));

@@ -26,8 +26,16 @@
 #include <vector>
 
 namespace lod::inline LOD_INTERFACE::op {
-struct for_each_sequence : elements::Any {};
-struct map_sequences : elements::Any {};
+struct for_each_sequence : elements::Any {
+  static constexpr Text text{
+      "x, level, f",
+      "Calls f(sequence, i) for each sequence of a level, on the memory of x; perhaps in several threads."};
+};
+struct map_sequences : elements::Any {
+  static constexpr Text text{"x, f",
+                             "f(sequence) of each outermost sequence (row, where there is no level), as a batch; f may "
+                             "be called in several threads."};
+};
 }  // namespace lod::inline LOD_INTERFACE::op
 
 namespace lod::inline LOD_INTERFACE::kernel {

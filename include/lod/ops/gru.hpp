@@ -30,8 +30,14 @@
 #include <cstdint>
 
 namespace lod::inline LOD_INTERFACE::op {
-struct gru : elements::Floating {};
-struct gru_grad : elements::Floating {};
+struct gru : elements::Floating {
+  static constexpr Text text{
+      "x, weights",
+      "The hidden states of gated recurrent units over each sequence, and the trace that `gru_grad` needs."};
+};
+struct gru_grad : elements::Floating {
+  static constexpr Text text{"dhidden, x, weights, trace"};
+};
 }  // namespace lod::inline LOD_INTERFACE::op
 
 namespace lod::inline LOD_INTERFACE {

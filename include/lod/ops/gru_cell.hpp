@@ -18,8 +18,13 @@
 #include <utility>
 
 namespace lod::inline LOD_INTERFACE::op {
-struct gru_cell : elements::Floating {};
-struct gru_cell_grad : elements::Floating {};
+struct gru_cell : elements::Floating {
+  static constexpr Text text{"x, hidden, weights", "One step of `gru` for each row of x, from the state in `hidden`."};
+};
+struct gru_cell_grad : elements::Floating {
+  static constexpr Text text{"dhidden, x, hidden, weights, gates, memory",
+                             "The gradients of `gru_cell`, with its options and what it gave."};
+};
 }  // namespace lod::inline LOD_INTERFACE::op
 
 namespace lod::inline LOD_INTERFACE {

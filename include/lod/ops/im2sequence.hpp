@@ -23,8 +23,14 @@
 #include <string>
 
 namespace lod::inline LOD_INTERFACE::op {
-struct im2sequence : elements::Any {};
-struct im2sequence_grad : elements::Arithmetic {};
+struct im2sequence : elements::Any {
+  static constexpr Text text{"images",
+                             "The patches of each image of {images, channels, height, width} as a sequence, from left "
+                             "to right and from top to bottom."};
+};
+struct im2sequence_grad : elements::Arithmetic {
+  static constexpr Text text{"dy, images", "The gradient of `im2sequence`, with its options."};
+};
 }  // namespace lod::inline LOD_INTERFACE::op
 
 namespace lod::inline LOD_INTERFACE {
@@ -123,7 +129,7 @@ class PatchLevels {
  public:
   template <class View>
   PatchLevels(const E& executor, const View& images, const Im2SequenceOptions& options, const char* what)
-      : levels_(executor.workspace(), images.levels() + 1, sequences(images.lod_view())),
+      : levels_(executor.workspace(), images.lod_view(), images.levels(), 1, images.rows()),
         widths_(executor, images.rows()) {
     const Shape& image = images.row_shape();
     if (image.size() != 3) {
@@ -141,7 +147,6 @@ class PatchLevels {
       throw ShapeMismatch(detail::text({what, ": a patch: ", error.what()}));
     }
     check_real_sizes(options.real_sizes, images.rows(), what);
-    for (int level = 0; level < images.levels(); ++level) add_level(levels_, images.lod_view().offsets(level));
     const auto offsets = levels_.add(images.rows());
     std::int64_t most = 0;
     for (std::int64_t i = 0; i < images.rows(); ++i) {
@@ -175,12 +180,6 @@ class PatchLevels {
   Shape row_shape() const { return Shape{patch_size_}; }
 
  private:
-  static std::int64_t sequences(const LoDView& lod) {
-    std::int64_t size = lod.rows();
-    for (int level = 0; level < lod.levels(); ++level) size += lod.size(level);
-    return size;
-  }
-
   NewLevels levels_;
   Array<E, std::int64_t> widths_;
   std::optional<OnDevice<E, std::int64_t>> offsets_;

@@ -13,20 +13,37 @@
 #include <lod/ops/run_copy.hpp>
 #include <lod/ops/time_major.hpp>
 
+#include <algorithm>
 #include <cstddef>
 #include <cstdint>
 #include <span>
 #include <string>
 
 namespace lod::inline LOD_INTERFACE::op {
-struct remove_level : elements::Any {};
-struct remove_level_grad : elements::Any {};
-struct insert_level : elements::Any {};
-struct insert_level_grad : elements::Any {};
-struct flatten : elements::Any {};
-struct flatten_grad : elements::Any {};
-struct transpose_levels : elements::Any {};
-struct transpose_levels_grad : elements::Any {};
+struct remove_level : elements::Any {
+  static constexpr Text text{"x, level", "x with one level fewer."};
+};
+struct remove_level_grad : elements::Any {
+  static constexpr Text text{"dy, x_levels", "The gradient of `remove_level`: dy under the levels of x."};
+};
+struct insert_level : elements::Any {
+  static constexpr Text text{"x, level, lod", "x with one more level, whose sequences are as long as `lod` says."};
+};
+struct insert_level_grad : elements::Any {
+  static constexpr Text text{"dy, x_levels", "The gradient of `insert_level`: dy under the levels of x."};
+};
+struct flatten : elements::Any {
+  static constexpr Text text{"x", "x without the levels below `level`."};
+};
+struct flatten_grad : elements::Any {
+  static constexpr Text text{"dy, x_levels", "The gradient of `flatten`: dy under the levels of x."};
+};
+struct transpose_levels : elements::Any {
+  static constexpr Text text{"x", "The two outermost levels exchanged."};
+};
+struct transpose_levels_grad : elements::Any {
+  static constexpr Text text{"dy, x_levels"};
+};
 }  // namespace lod::inline LOD_INTERFACE::op
 
 namespace lod::inline LOD_INTERFACE {
@@ -154,7 +171,7 @@ void regroup_into(const E& executor, const OutputName& name, const View& x, cons
   for (std::int64_t i = 0; i < below.size(); ++i) runs.add(0, element(i), element(i) + 1);
   NewLevels levels(executor.workspace(), x.levels(),
                    static_cast<std::int64_t>(outermost.size()) - 1 + runs.sequences(name.operation));
-  add_level(levels, outermost);
+  levels.add(outermost);
   runs.descend(levels);
   const auto out = prepare<value_type_t<View>>(executor, name, y, levels, x.row_shape(), {{argument, x}});
   runs.copy(executor, source, x.row_size(), out.data());
@@ -169,9 +186,8 @@ struct Declared<op::remove_level> : Takes<Tensor, int> {
     check_has_level(x, name);
     const LoDView from = x.lod_view();
     const int removed = detail::resolve_level(level, from.levels(), name);
-    std::int64_t sequences = 0;
-    for (int other = 0; other < from.levels(); ++other) sequences += other == removed ? 0 : from.size(other);
-    NewLevels levels(executor.workspace(), from.levels() - 1, sequences, x.rows());
+    NewLevels levels(executor.workspace(), from.levels() - 1,
+                     NewLevels::sequences_above(from, from.levels()) - from.size(removed), x.rows());
     for (int other = 0; other < from.levels(); ++other) {
       const auto offsets = from.offsets(other);
       if (other + 1 == removed) {
@@ -181,7 +197,7 @@ struct Declared<op::remove_level> : Takes<Tensor, int> {
           joined[i] = inner[static_cast<std::size_t>(offsets[i] - offsets[0])] - inner[0];
         }
       } else if (other != removed) {
-        add_level(levels, offsets);
+        levels.add(offsets);
       }
     }
     copy_into(executor, name, x, "x", levels, y);
@@ -202,19 +218,18 @@ struct Declared<op::insert_level> : Takes<Tensor, int, LoD> {
       throw InvalidLoD(detail::text(
           {name, ": lod is for ", lod.rows(), " sequences or rows, but ", children, " are below the new level"}));
     }
-    std::int64_t sequences = lod.size(-1);
-    for (int other = 0; other < from.levels(); ++other) sequences += from.size(other);
-    NewLevels levels(executor.workspace(), from.levels() + 1, sequences);
+    NewLevels levels(executor.workspace(), from.levels() + 1,
+                     lod.size(-1) + NewLevels::sequences_above(from, from.levels()));
     for (int other = 0; other < inserted; ++other) {
       const auto offsets = from.offsets(other);
       if (other + 1 == inserted) {
         write_new_parents(offsets, lod, levels.add(from.size(other)));
       } else {
-        add_level(levels, offsets);
+        levels.add(offsets);
       }
     }
-    add_level(levels, lod.offsets(-1));
-    for (int other = inserted; other < from.levels(); ++other) add_level(levels, from.offsets(other));
+    levels.add(lod.offsets(-1));
+    for (int other = inserted; other < from.levels(); ++other) levels.add(from.offsets(other));
     copy_into(executor, name, x, "x", levels, y);
   }
 };
@@ -227,12 +242,9 @@ struct Declared<op::flatten> : Takes<Tensor>, With<FlattenOptions> {
   static void run(const E& executor, const Input<E, T>& x, const FlattenOptions& options, const To<E, T>& y) {
     const LoDView from = x.lod_view();
     const int last = from.levels() == 0 ? -1 : detail::resolve_level(options.level, from.levels(), name);
-    std::int64_t sequences = 0;
-    for (int level = 0; level <= last; ++level) sequences += from.size(level);
-    NewLevels levels(executor.workspace(), last + 1, sequences, x.rows());
-    for (int level = 0; level <= last; ++level) {
-      add_level(levels, level == last ? from.absolute_offsets(level) : from.offsets(level));
-    }
+    NewLevels levels(executor.workspace(), from, std::max(last, 0), last >= 0, last >= 0 ? from.size(last) : 0,
+                     x.rows());
+    if (last >= 0) levels.add(from.absolute_offsets(last));
     copy_into(executor, name, x, "x", levels, y);
   }
 };

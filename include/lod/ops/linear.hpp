@@ -17,8 +17,12 @@
 #include <cstdint>
 
 namespace lod::inline LOD_INTERFACE::op {
-struct linear : elements::Floating {};
-struct linear_grad : elements::Floating {};
+struct linear : elements::Floating {
+  static constexpr Text text{"x, weight", "Each row of x times the weight, plus the bias if there is one."};
+};
+struct linear_grad : elements::Floating {
+  static constexpr Text text{"dy, x, weight", "The gradients of `linear` with respect to x, weight and bias."};
+};
 }  // namespace lod::inline LOD_INTERFACE::op
 
 namespace lod::inline LOD_INTERFACE {

@@ -18,9 +18,19 @@
 #include <string>
 
 namespace lod::inline LOD_INTERFACE::op {
-struct crf_decoding : elements::Floating {};
-struct linear_chain_crf : elements::Floating {};
-struct linear_chain_crf_grad : elements::Floating {};
+struct crf_decoding : elements::Floating {
+  static constexpr Text text{
+      "emission, transition",
+      "The tags of the best path through each sequence, by the transitions that `linear_chain_crf` learns."};
+};
+struct linear_chain_crf : elements::Floating {
+  static constexpr Text text{
+      "emission, transition, labels",
+      "For each sequence the log of the probability of its labels in a conditional random field."};
+};
+struct linear_chain_crf_grad : elements::Floating {
+  static constexpr Text text{"dy, emission, transition, labels"};
+};
 }  // namespace lod::inline LOD_INTERFACE::op
 
 namespace lod::inline LOD_INTERFACE {

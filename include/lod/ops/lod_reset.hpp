@@ -16,10 +16,18 @@
 #include <cstdint>
 
 namespace lod::inline LOD_INTERFACE::op {
-struct lod_reset : elements::Any {};
-struct lod_reset_grad : elements::Any {};
-struct lod_append : elements::Any {};
-struct lod_append_grad : elements::Any {};
+struct lod_reset : elements::Any {
+  static constexpr Text text{"x, lod", "A copy of x under other levels."};
+};
+struct lod_reset_grad : elements::Any {
+  static constexpr Text text{"dy, x_levels", "The gradient of `lod_reset`: dy under the levels of x."};
+};
+struct lod_append : elements::Any {
+  static constexpr Text text{"x, offsets", "A copy of x with one more level below the others, of these offsets."};
+};
+struct lod_append_grad : elements::Any {
+  static constexpr Text text{"dy, x_levels", "The gradient of `lod_append`: dy under the levels of x."};
+};
 }  // namespace lod::inline LOD_INTERFACE::op
 
 namespace lod::inline LOD_INTERFACE::inline LOD_TARGET {
@@ -61,11 +69,8 @@ struct Declared<op::lod_append> : Takes<Tensor, IdList> {
     check_cuts(offsets, level, x.rows());
     const auto size = static_cast<std::int64_t>(offsets.size()) - 1;
     check_row_count(x.rows(), offsets.back(), {name, "x"});
-    std::int64_t sequences = size;
-    for (int above = 0; above < x.levels(); ++above) sequences += x.lod_view().size(above);
-    NewLevels levels(executor.workspace(), x.levels() + 1, sequences);
-    for (int above = 0; above < x.levels(); ++above) add_level(levels, x.lod_view().offsets(above));
-    add_level(levels, offsets);
+    NewLevels levels(executor.workspace(), x.lod_view(), x.levels(), 1, size);
+    levels.add(offsets);
     copy_into(executor, name, x, "x", levels, y);
   }
 };

@@ -30,8 +30,14 @@
 #include <cstdint>
 
 namespace lod::inline LOD_INTERFACE::op {
-struct lstm : elements::Floating {};
-struct lstm_grad : elements::Floating {};
+struct lstm : elements::Floating {
+  static constexpr Text text{
+      "x, weights",
+      "The hidden states of an LSTM over each sequence, with the last states and the trace that `lstm_grad` needs."};
+};
+struct lstm_grad : elements::Floating {
+  static constexpr Text text{"dhidden, x, weights, trace"};
+};
 }  // namespace lod::inline LOD_INTERFACE::op
 
 namespace lod::inline LOD_INTERFACE {

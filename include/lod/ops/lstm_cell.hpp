@@ -27,8 +27,13 @@
 #include <utility>
 
 namespace lod::inline LOD_INTERFACE::op {
-struct lstm_cell : elements::Floating {};
-struct lstm_cell_grad : elements::Floating {};
+struct lstm_cell : elements::Floating {
+  static constexpr Text text{"x, hidden, cell, weights", "One step of `lstm` for each row of x, from its state."};
+};
+struct lstm_cell_grad : elements::Floating {
+  static constexpr Text text{"dhidden, dcell, x, hidden, cell, weights, new_cell, gates",
+                             "The gradients of `lstm_cell`, from what it gave."};
+};
 }  // namespace lod::inline LOD_INTERFACE::op
 
 namespace lod::inline LOD_INTERFACE {

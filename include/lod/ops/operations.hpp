@@ -20,6 +20,7 @@
 #ifdef LOD_KERNELS
 #  define LOD_HEADER(name) LOD_KERNELS(name)
 #else
+// NOLINTNEXTLINE(bugprone-macro-parentheses)
 #  define LOD_HEADER(name) <lod/ops/name.hpp>
 // Without kernels of their own.
 #  include <lod/core/target.hpp>

@@ -43,12 +43,32 @@
 #include <type_traits>
 
 namespace lod::inline LOD_INTERFACE::op {
-struct sgd : elements::Floating {};
-struct momentum : elements::Floating {};
-struct adagrad : elements::Floating {};
-struct rmsprop : elements::Floating {};
-struct adam : elements::Floating {};
-struct ftrl : elements::Floating {};
+struct sgd : elements::Floating {
+  static constexpr Text text{"parameter, gradient", "In place: parameter -= learning_rate * gradient."};
+};
+struct momentum : elements::Floating {
+  static constexpr Text text{
+      "parameter, velocity, gradient",
+      "In place: velocity = momentum * velocity + gradient; parameter -= learning_rate * velocity."};
+};
+struct adagrad : elements::Floating {
+  static constexpr Text text{
+      "parameter, squares, gradient",
+      "In place: squares += gradient^2; parameter -= learning_rate * gradient / (sqrt(squares) + epsilon)."};
+};
+struct rmsprop : elements::Floating {
+  static constexpr Text text{"parameter, squares, velocity, gradient, mean",
+                             "In place: a step of RMSProp, centered where a mean is given."};
+};
+struct adam : elements::Floating {
+  static constexpr Text text{
+      "parameter, mean, squares, gradient",
+      "In place: moves the parameter by means of its gradients and their squares; `step` counts from 1."};
+};
+struct ftrl : elements::Floating {
+  static constexpr Text text{"parameter, squares, linear, gradient",
+                             "In place: a step of FTRL-proximal, which follows from the states alone."};
+};
 }  // namespace lod::inline LOD_INTERFACE::op
 
 namespace lod::inline LOD_INTERFACE::kernel {

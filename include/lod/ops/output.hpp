@@ -91,6 +91,12 @@ class NewLevels {
   /// more levels than a LoD can have.
   NewLevels(Workspace& workspace, int levels, std::int64_t sequences, std::int64_t rows = 0)
       : numbers_(workspace, room(levels, sequences)), sizes_(workspace, levels), rows_(rows) {}
+  /// The first `kept` levels of `from`, and room for `levels` more below them, with `sequences` sequences in all.
+  NewLevels(Workspace& workspace, const LoDView& from, int kept, int levels, std::int64_t sequences,
+            std::int64_t rows = 0)
+      : NewLevels(workspace, kept + levels, sequences_above(from, kept) + sequences, rows) {
+    for (int level = 0; level < kept; ++level) add(from.offsets(level));
+  }
 
   /// Adds a level of `size` sequences; the caller must write its offsets into the span, which begins with 0.
   std::span<std::int64_t> add(std::int64_t size) {
@@ -99,6 +105,17 @@ class NewLevels {
     sizes_[levels_++] = size;
     used_ += size + 1;
     return {offsets, static_cast<std::size_t>(size) + 1};
+  }
+  /// Adds a level of an argument, unchanged.
+  void add(std::span<const std::int64_t> offsets) {
+    const auto out = add(static_cast<std::int64_t>(offsets.size()) - 1);
+    for (std::size_t i = 0; i < offsets.size(); ++i) out[i] = offsets[i] - offsets[0];
+  }
+  /// The sequences of the first `levels` levels in all.
+  static std::int64_t sequences_above(const LoDView& lod, int levels) {
+    std::int64_t sequences = 0;
+    for (int level = 0; level < levels; ++level) sequences += lod.size(level);
+    return sequences;
   }
 
   int levels() const noexcept { return levels_; }

@@ -9,8 +9,13 @@
 #include <lod/ops/infer.hpp>
 
 namespace lod::inline LOD_INTERFACE::op {
-struct row_conv : elements::Floating {};
-struct row_conv_grad : elements::Floating {};
+struct row_conv : elements::Floating {
+  static constexpr Text text{
+      "x, filter", "For each row the sum of it and those that follow in its sequence, weighted by the filter's rows."};
+};
+struct row_conv_grad : elements::Floating {
+  static constexpr Text text{"dy, x, filter", "The gradients of `row_conv` with respect to x and filter."};
+};
 }  // namespace lod::inline LOD_INTERFACE::op
 
 namespace lod::inline LOD_INTERFACE {

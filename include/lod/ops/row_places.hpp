@@ -33,8 +33,9 @@ class RowsOutput {
              const Shape& row_shape, std::initializer_list<OtherMemory> others)
       : out_(&out), count_(count), height_(height), row_shape_(row_shape), exceptions_(std::uncaught_exceptions()) {
     detail::check_height(height, name.operation);
-    ids_.emplace(prepare<std::int64_t>(executor, name, out.rows(), PlainRows{count}, Shape(), others));
-    values_.emplace(prepare<T>(executor, name, out.value(), PlainRows{count}, row_shape, others));
+    static_cast<void>(
+        ids_.emplace(prepare<std::int64_t>(executor, name, out.rows(), PlainRows{count}, Shape(), others)));
+    static_cast<void>(values_.emplace(prepare<T>(executor, name, out.value(), PlainRows{count}, row_shape, others)));
   }
   RowsOutput(RowsOutput&& other) noexcept
       : out_(std::exchange(other.out_, nullptr)),

@@ -21,9 +21,15 @@
 #include <type_traits>
 
 namespace lod::inline LOD_INTERFACE::op {
-struct scatter : elements::Number {};
-struct scatter_grad : elements::Floating {};
-struct scale : elements::Number {};
+struct scatter : elements::Number {
+  static constexpr Text text{"g, op, dense", "In place: dense = dense op g, in the rows that g lists."};
+};
+struct scatter_grad : elements::Floating {
+  static constexpr Text text{"dy, g, op, dense", "The gradients of `scatter`, where dense is as it was before."};
+};
+struct scale : elements::Number {
+  static constexpr Text text{"g, factor", "SelectedRows with values times a number."};
+};
 }  // namespace lod::inline LOD_INTERFACE::op
 
 namespace lod::inline LOD_INTERFACE {

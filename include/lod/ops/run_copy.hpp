@@ -208,12 +208,6 @@ void copy_row_runs_into(const E& executor, const OutputName& name, const View& x
   runs.copy(x.row_size(), out.data());
 }
 
-/// Adds a level of an argument to the levels of a result, unchanged.
-inline void add_level(NewLevels& levels, std::span<const std::int64_t> offsets) {
-  const auto out = levels.add(static_cast<std::int64_t>(offsets.size()) - 1);
-  for (std::size_t i = 0; i < offsets.size(); ++i) out[i] = offsets[i] - offsets[0];
-}
-
 }  // namespace operation
 
 }  // namespace lod::inline LOD_INTERFACE::inline LOD_TARGET

@@ -22,12 +22,24 @@
 #include <cstdint>
 
 namespace lod::inline LOD_INTERFACE::op {
-struct select : elements::Any {};
-struct select_grad : elements::Arithmetic {};
-struct filter : elements::Any {};
-struct filter_grad : elements::Any {};
-struct remove_empty : elements::Any {};
-struct remove_empty_grad : elements::Any {};
+struct select : elements::Any {
+  static constexpr Text text{"x, ids", "The outermost sequences, or rows, by their numbers, in this order."};
+};
+struct select_grad : elements::Arithmetic {
+  static constexpr Text text{"dy, x_levels, ids", "The gradient of `select`: sums over what was taken repeatedly."};
+};
+struct filter : elements::Any {
+  static constexpr Text text{"x, mask", "The outermost sequences, or rows, whose element of the mask is true."};
+};
+struct filter_grad : elements::Any {
+  static constexpr Text text{"dy, x_levels, mask", "The gradient of `filter`: 0 in what was left out."};
+};
+struct remove_empty : elements::Any {
+  static constexpr Text text{"x", "x without the empty sequences of `level`."};
+};
+struct remove_empty_grad : elements::Any {
+  static constexpr Text text{"dy, x_levels", "The gradient of `remove_empty`: dy under the levels of x."};
+};
 }  // namespace lod::inline LOD_INTERFACE::op
 
 namespace lod::inline LOD_INTERFACE {
@@ -205,9 +217,8 @@ struct Declared<op::remove_empty> : Takes<Tensor>, With<RemoveEmptyOptions> {
       left[at] = left[at - 1] + (offsets[i] > offsets[i - 1] ? 1 : 0);
     }
     const std::int64_t size = left[static_cast<std::int64_t>(offsets.size()) - 1];
-    std::int64_t sequences = size;
-    for (int other = 0; other < levels.levels(); ++other) sequences += other == level ? 0 : levels.size(other);
-    NewLevels result(executor.workspace(), levels.levels(), sequences);
+    NewLevels result(executor.workspace(), levels.levels(),
+                     NewLevels::sequences_above(levels, levels.levels()) - levels.size(level) + size);
     for (int other = 0; other < levels.levels(); ++other) {
       const auto from = levels.offsets(other);
       if (other == level) {
@@ -219,7 +230,7 @@ struct Declared<op::remove_empty> : Takes<Tensor>, With<RemoveEmptyOptions> {
         const auto to = result.add(levels.size(other));
         for (std::size_t i = 1; i < from.size(); ++i) to[i] = left[from[i] - from[0]];
       } else {
-        add_level(result, from);
+        result.add(from);
       }
     }
     copy_into(executor, name, x, "x", result, y);

@@ -20,8 +20,12 @@
 #include <vector>
 
 namespace lod::inline LOD_INTERFACE::op {
-struct sequence_concat : elements::Any {};
-struct sequence_concat_grad : elements::Any {};
+struct sequence_concat : elements::Any {
+  static constexpr Text text{"xs", "Sequence i of the first tensor, then that of the second, ..., as sequence i."};
+};
+struct sequence_concat_grad : elements::Any {
+  static constexpr Text text{"dy, lods", "The gradients of `sequence_concat`, one for each argument."};
+};
 }  // namespace lod::inline LOD_INTERFACE::op
 
 namespace lod::inline LOD_INTERFACE::inline LOD_TARGET {

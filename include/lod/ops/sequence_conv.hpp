@@ -18,8 +18,13 @@
 #include <type_traits>
 
 namespace lod::inline LOD_INTERFACE::op {
-struct sequence_conv : elements::Floating {};
-struct sequence_conv_grad : elements::Floating {};
+struct sequence_conv : elements::Floating {
+  static constexpr Text text{"x, filter",
+                             "The window of `context_length` rows around each row, as one row, times the filter."};
+};
+struct sequence_conv_grad : elements::Floating {
+  static constexpr Text text{"dy, x, filter", "The gradients of `sequence_conv`; dpadding where it was given."};
+};
 }  // namespace lod::inline LOD_INTERFACE::op
 
 namespace lod::inline LOD_INTERFACE {

@@ -11,8 +11,12 @@
 #include <cstdint>
 
 namespace lod::inline LOD_INTERFACE::op {
-struct sequence_cumsum : elements::Arithmetic {};
-struct sequence_cumsum_grad : elements::Arithmetic {};
+struct sequence_cumsum : elements::Arithmetic {
+  static constexpr Text text{"x", "The sum of each row and those before it in its sequence."};
+};
+struct sequence_cumsum_grad : elements::Arithmetic {
+  static constexpr Text text{"dy", "The gradient of `sequence_cumsum`: sums the other way round."};
+};
 }  // namespace lod::inline LOD_INTERFACE::op
 
 namespace lod::inline LOD_INTERFACE {

@@ -19,8 +19,12 @@
 #include <string>
 
 namespace lod::inline LOD_INTERFACE::op {
-struct sequence_dropout : elements::Floating {};
-struct sequence_dropout_grad : elements::Floating {};
+struct sequence_dropout : elements::Floating {
+  static constexpr Text text{"x", "x with numbers set to 0 with a probability, and the others scaled up."};
+};
+struct sequence_dropout_grad : elements::Floating {
+  static constexpr Text text{"dy, x_levels", "The gradient of `sequence_dropout`, with its options."};
+};
 }  // namespace lod::inline LOD_INTERFACE::op
 
 namespace lod::inline LOD_INTERFACE {

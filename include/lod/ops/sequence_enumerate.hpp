@@ -13,7 +13,9 @@
 #include <cstdint>
 
 namespace lod::inline LOD_INTERFACE::op {
-struct sequence_enumerate : elements::Arithmetic {};
+struct sequence_enumerate : elements::Arithmetic {
+  static constexpr Text text{"x, window", "At each row the ids of `window` rows from this one on."};
+};
 }  // namespace lod::inline LOD_INTERFACE::op
 
 namespace lod::inline LOD_INTERFACE {

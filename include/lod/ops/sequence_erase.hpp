@@ -19,8 +19,12 @@
 #include <span>
 
 namespace lod::inline LOD_INTERFACE::op {
-struct sequence_erase : elements::Id, elements::OnCpu {};
-struct sequence_erase_and_wait : elements::Id {};
+struct sequence_erase : elements::Id, elements::OnCpu {
+  static constexpr Text text{"x, tokens", "x without the rows that equal one of the tokens."};
+};
+struct sequence_erase_and_wait : elements::Id {
+  static constexpr Text text{"x, tokens", "The same as `sequence_erase`, which on a GPU has to wait."};
+};
 }  // namespace lod::inline LOD_INTERFACE::op
 
 namespace lod::inline LOD_INTERFACE::kernel {
@@ -90,10 +94,7 @@ void filter_rows_into(const E& executor, const View& x, const Rule& rule, const 
   }
   const LoDView lod = x.lod_view();
   const int last = lod.levels() - 1;
-  std::int64_t size = 0;
-  for (int level = 0; level <= last; ++level) size += lod.size(level);
-  NewLevels levels(executor.workspace(), lod.levels(), size);
-  for (int level = 0; level < last; ++level) add_level(levels, lod.offsets(level));
+  NewLevels levels(executor.workspace(), lod, last, 1, lod.size(last));
   const kernel::Segments sequences = segments(executor, x, last);
   const kernel::Scratch<E, std::int64_t> scratch(executor, launch(kernel::FilterScratch(), executor, x.rows()));
   const std::span<std::int64_t> kept = levels.add(lod.size(last));

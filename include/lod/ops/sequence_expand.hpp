@@ -16,10 +16,18 @@
 #include <span>
 
 namespace lod::inline LOD_INTERFACE::op {
-struct sequence_expand : elements::Arithmetic {};
-struct sequence_expand_grad : elements::Arithmetic {};
-struct sequence_expand_as : elements::Arithmetic {};
-struct sequence_expand_as_grad : elements::Arithmetic {};
+struct sequence_expand : elements::Arithmetic {
+  static constexpr Text text{"x, y_lod", "Each outermost sequence, or row, as often as that of y_lod is long."};
+};
+struct sequence_expand_grad : elements::Arithmetic {
+  static constexpr Text text{"dy, x_lod, y_lod", "The gradient of `sequence_expand`: sums over copies."};
+};
+struct sequence_expand_as : elements::Arithmetic {
+  static constexpr Text text{"x, y_lod", "Row i of x for each row of sequence i of the last level of y_lod."};
+};
+struct sequence_expand_as_grad : elements::Arithmetic {
+  static constexpr Text text{"dy, y_lod", "The gradient of `sequence_expand_as`: sums over sequences."};
+};
 }  // namespace lod::inline LOD_INTERFACE::op
 
 namespace lod::inline LOD_INTERFACE {

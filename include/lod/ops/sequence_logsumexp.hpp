@@ -9,8 +9,12 @@
 #include <lod/ops/sequence_softmax.hpp>
 
 namespace lod::inline LOD_INTERFACE::op {
-struct sequence_logsumexp : elements::Floating {};
-struct sequence_logsumexp_grad : elements::Floating {};
+struct sequence_logsumexp : elements::Floating {
+  static constexpr Text text{"x", "log(sum(exp(x))) over each sequence, column by column."};
+};
+struct sequence_logsumexp_grad : elements::Floating {
+  static constexpr Text text{"dy, x"};
+};
 }  // namespace lod::inline LOD_INTERFACE::op
 
 namespace lod::inline LOD_INTERFACE {
@@ -70,10 +74,10 @@ struct Declared<op::sequence_logsumexp_grad>
 /// One row for each sequence of `level`: log(sum(exp(x))) over all rows under it, for each column on its own. Row shape
 /// as x; LoD: the levels of x above `level`. A smooth maximum, whose gradient is the softmax.
 ///
-/// The greatest of the column is subtracted first, so nothing overflows. An empty sequence gives -inf, as does a column
-/// of nothing but -inf; +inf gives +inf, NaN propagates. The sum follows one tree for each sequence: the bits depend
-/// neither on threads nor on the rest of the batch. x is read twice. The output must not overlap x. Throws InvalidLoD
-/// where x has no level, OutOfRange for the level.
+/// The greatest of the column is subtracted first, so nothing overflows. An empty sequence gives -inf, as does a
+/// column of nothing but -inf; +inf gives +inf, NaN propagates. Subnormal numbers may count as 0. The sum follows
+/// one tree for each sequence: the bits depend neither on threads nor on the rest of the batch. x is read twice.
+/// The output must not overlap x. Throws InvalidLoD where x has no level, OutOfRange for the level.
 inline constexpr operation::Call<op::sequence_logsumexp> sequence_logsumexp{};
 inline constexpr operation::CallInto<op::sequence_logsumexp> sequence_logsumexp_into{};
 

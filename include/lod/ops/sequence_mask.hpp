@@ -18,7 +18,9 @@
 #include <type_traits>
 
 namespace lod::inline LOD_INTERFACE::op {
-struct sequence_mask : elements::Arithmetic {};
+struct sequence_mask : elements::Arithmetic {
+  static constexpr Text text{"lengths, dtype", "For each length so many ones, and zeros after them."};
+};
 }  // namespace lod::inline LOD_INTERFACE::op
 
 namespace lod::inline LOD_INTERFACE {

@@ -8,8 +8,12 @@
 #include <lod/ops/infer.hpp>
 
 namespace lod::inline LOD_INTERFACE::op {
-struct sequence_mean_var : elements::Floating {};
-struct sequence_mean_var_grad : elements::Floating {};
+struct sequence_mean_var : elements::Floating {
+  static constexpr Text text{"x", "The mean and the variance of each sequence, column by column."};
+};
+struct sequence_mean_var_grad : elements::Floating {
+  static constexpr Text text{"dmean, dvariance, x"};
+};
 }  // namespace lod::inline LOD_INTERFACE::op
 
 namespace lod::inline LOD_INTERFACE {

@@ -18,10 +18,19 @@
 #include <span>
 
 namespace lod::inline LOD_INTERFACE::op {
-struct sequence_pad : elements::Arithmetic {};
-struct sequence_pad_grad : elements::Any {};
-struct sequence_unpad : elements::Any {};
-struct sequence_unpad_grad : elements::Any {};
+struct sequence_pad : elements::Arithmetic {
+  static constexpr Text text{
+      "x", "(sequences, longest length, dimensions of a row...), padded with `pad_value`, and the lengths."};
+};
+struct sequence_pad_grad : elements::Any {
+  static constexpr Text text{"dy, lod", "The gradient of `sequence_pad`, with its options."};
+};
+struct sequence_unpad : elements::Any {
+  static constexpr Text text{"dense, lengths", "`sequence_pad` undone."};
+};
+struct sequence_unpad_grad : elements::Any {
+  static constexpr Text text{"dy, lengths, padded_length"};
+};
 }  // namespace lod::inline LOD_INTERFACE::op
 
 namespace lod::inline LOD_INTERFACE {

@@ -16,14 +16,31 @@
 #include <type_traits>
 
 namespace lod::inline LOD_INTERFACE::op {
-struct sequence_pool : elements::Arithmetic {};
-struct sequence_pool_grad : elements::Arithmetic {};
-struct sequence_first_step : elements::Arithmetic {};
-struct sequence_last_step : elements::Arithmetic {};
-struct sequence_max_pool : elements::Arithmetic {};
-struct sequence_max_pool_grad : elements::Arithmetic {};
-struct sequence_min_pool : elements::Arithmetic {};
-struct sequence_min_pool_grad : elements::Arithmetic {};
+struct sequence_pool : elements::Arithmetic {
+  static constexpr Text text{"x, type", "One row for each sequence; the levels above it stay."};
+};
+struct sequence_pool_grad : elements::Arithmetic {
+  static constexpr Text text{
+      "dy, lod, type", "The gradient of `sequence_pool`, but of MAX and MIN, whose index `sequence_max_pool` gives."};
+};
+struct sequence_first_step : elements::Arithmetic {
+  static constexpr Text text{"x", "The first row of each sequence."};
+};
+struct sequence_last_step : elements::Arithmetic {
+  static constexpr Text text{"x", "The last row of each sequence."};
+};
+struct sequence_max_pool : elements::Arithmetic {
+  static constexpr Text text{"x", "The greatest number of each sequence and column, and the row that has it."};
+};
+struct sequence_max_pool_grad : elements::Arithmetic {
+  static constexpr Text text{"dy, index, lod", "The gradient of `sequence_max_pool`, for the levels of x."};
+};
+struct sequence_min_pool : elements::Arithmetic {
+  static constexpr Text text{"x", "The least number of each sequence and column, and the row that has it."};
+};
+struct sequence_min_pool_grad : elements::Arithmetic {
+  static constexpr Text text{"dy, index, lod", "The gradient of `sequence_min_pool`, for the levels of x."};
+};
 }  // namespace lod::inline LOD_INTERFACE::op
 
 namespace lod::inline LOD_INTERFACE {

@@ -17,8 +17,12 @@
 #include <string>
 
 namespace lod::inline LOD_INTERFACE::op {
-struct sequence_reshape : elements::Any {};
-struct sequence_reshape_grad : elements::Any {};
+struct sequence_reshape : elements::Any {
+  static constexpr Text text{"x, new_row_size", "The numbers of each sequence as rows of another size."};
+};
+struct sequence_reshape_grad : elements::Any {
+  static constexpr Text text{"dy, lod, row_shape"};
+};
 }  // namespace lod::inline LOD_INTERFACE::op
 
 namespace lod::inline LOD_INTERFACE::inline LOD_TARGET {
@@ -37,10 +41,7 @@ struct Declared<op::sequence_reshape> : Takes<Tensor, std::int64_t> {
     }
     const LoDView lod = x.lod_view();
     const int last = lod.levels() - 1;
-    std::int64_t sequences = 0;
-    for (int level = 0; level <= last; ++level) sequences += lod.size(level);
-    NewLevels levels(executor.workspace(), lod.levels(), sequences);
-    for (int level = 0; level < last; ++level) add_level(levels, lod.offsets(level));
+    NewLevels levels(executor.workspace(), lod, last, 1, lod.size(last));
     const auto rows = lod.offsets(last);
     const auto new_rows = levels.add(lod.size(last));
     for (std::size_t i = 0; i + 1 < rows.size(); ++i) {

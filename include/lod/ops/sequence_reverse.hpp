@@ -12,8 +12,12 @@
 #include <span>
 
 namespace lod::inline LOD_INTERFACE::op {
-struct sequence_reverse : elements::Any {};
-struct sequence_reverse_grad : elements::Any {};
+struct sequence_reverse : elements::Any {
+  static constexpr Text text{"x", "What each sequence holds, in reverse."};
+};
+struct sequence_reverse_grad : elements::Any {
+  static constexpr Text text{"dy", "The gradient of `sequence_reverse`: dy in reverse."};
+};
 }  // namespace lod::inline LOD_INTERFACE::op
 
 namespace lod::inline LOD_INTERFACE {
@@ -54,10 +58,7 @@ struct Reversal : Takes<Tensor>, With<ReverseOptions>, Launches<kernel::Sequence
         runs.add(0, child - children[0], child - children[0] + 1);
       }
     }
-    std::int64_t sequences = runs.sequences(name);
-    for (int above = 0; above <= level; ++above) sequences += lod.size(above);
-    NewLevels levels(executor.workspace(), lod.levels(), sequences);
-    for (int above = 0; above <= level; ++above) add_level(levels, lod.offsets(above));
+    NewLevels levels(executor.workspace(), lod, level + 1, lod.levels() - level - 1, runs.sequences(name));
     runs.descend(levels);
     const auto out = prepare(executor, name, y, levels, x.row_shape(), {{"x", x}});
     runs.copy(executor, views, x.row_size(), out.data());

@@ -15,8 +15,13 @@
 #include <cstdint>
 
 namespace lod::inline LOD_INTERFACE::op {
-struct sequence_scatter : elements::Arithmetic {};
-struct sequence_scatter_grad : elements::Any {};
+struct sequence_scatter : elements::Arithmetic {
+  static constexpr Text text{"x, ids, updates",
+                             "x with each update of sequence i added to the element of row i that its id names."};
+};
+struct sequence_scatter_grad : elements::Any {
+  static constexpr Text text{"dy, ids", "The gradients of `sequence_scatter` for x and the updates."};
+};
 }  // namespace lod::inline LOD_INTERFACE::op
 
 namespace lod::inline LOD_INTERFACE {

@@ -17,8 +17,12 @@
 #include <span>
 
 namespace lod::inline LOD_INTERFACE::op {
-struct sequence_slice : elements::Any {};
-struct sequence_slice_grad : elements::Any {};
+struct sequence_slice : elements::Any {
+  static constexpr Text text{"x, offset, length", "Of each outermost sequence so many items from an offset on."};
+};
+struct sequence_slice_grad : elements::Any {
+  static constexpr Text text{"dy, lod, offset, length"};
+};
 }  // namespace lod::inline LOD_INTERFACE::op
 
 namespace lod::inline LOD_INTERFACE::kernel {

@@ -8,10 +8,18 @@
 #include <lod/ops/infer.hpp>
 
 namespace lod::inline LOD_INTERFACE::op {
-struct sequence_softmax : elements::Floating {};
-struct sequence_softmax_grad : elements::Floating {};
-struct sequence_log_softmax : elements::Floating {};
-struct sequence_log_softmax_grad : elements::Floating {};
+struct sequence_softmax : elements::Floating {
+  static constexpr Text text{"x", "exp(x) divided by its sum over the rows of each sequence, column by column."};
+};
+struct sequence_softmax_grad : elements::Floating {
+  static constexpr Text text{"dy, y", "The gradient of `sequence_softmax`, from its result."};
+};
+struct sequence_log_softmax : elements::Floating {
+  static constexpr Text text{"x", "The log of `sequence_softmax`."};
+};
+struct sequence_log_softmax_grad : elements::Floating {
+  static constexpr Text text{"dy, y", "The gradient of `sequence_log_softmax`, from its result."};
+};
 }  // namespace lod::inline LOD_INTERFACE::op
 
 namespace lod::inline LOD_INTERFACE {
@@ -88,10 +96,11 @@ struct Declared<op::sequence_log_softmax_grad> : SoftmaxGradient<op::sequence_lo
 /// row size and any level.
 ///
 /// Nothing overflows: where the exponentials of a column would, or would all but vanish, its greatest number is
-/// subtracted first. A result of less than 2^-100 (for double 2^-990) may become 0. The only row of a sequence has
-/// exactly 1. A column that is -inf throughout its sequence gives 0 there: a sequence that is masked out as a whole has
-/// no weight. NaN or +inf makes its column NaN, in its sequence only. Empty sequences have no rows. The sum follows one
-/// tree for each sequence, counted from its start: the bits depend neither on threads nor on the rest of the batch.
+/// subtracted first. A result of less than 2^-100 (for double 2^-990) may become 0, and subnormal arguments count
+/// as 0. The only row of a sequence has exactly 1. A column that is -inf throughout its sequence gives 0 there: a
+/// sequence that is masked out as a whole has no weight. NaN or +inf makes its column NaN, in its sequence only.
+/// Empty sequences have no rows. The sum follows one tree for each sequence, counted from its start: the bits
+/// depend neither on threads nor on the rest of the batch.
 ///
 /// Sequences of up to 64 Ki elements are read once, longer ones twice; those with a column that is shifted, twice more.
 /// `y` may be x's own tensor (or the view that x is), but overlap in no other way. Throws InvalidLoD where x has no

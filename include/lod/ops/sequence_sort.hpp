@@ -17,11 +17,21 @@
 #include <optional>
 
 namespace lod::inline LOD_INTERFACE::op {
-struct sequence_sort : elements::Arithmetic {};
-struct sequence_sort_grad : elements::Any {};
-struct sequence_argsort : elements::Arithmetic {};
-struct sequence_topk : elements::Arithmetic {};
-struct sequence_topk_grad : elements::Any {};
+struct sequence_sort : elements::Arithmetic {
+  static constexpr Text text{"x", "The rows of each sequence in order, NaN last; one number a row."};
+};
+struct sequence_sort_grad : elements::Any {
+  static constexpr Text text{"dy, index", "The gradient of `sequence_sort`, by what `sequence_argsort` gives."};
+};
+struct sequence_argsort : elements::Arithmetic {
+  static constexpr Text text{"x", "For each row of `sequence_sort`, its row in x."};
+};
+struct sequence_topk : elements::Arithmetic {
+  static constexpr Text text{"x, k", "The k greatest rows of each sequence, descending, and where they are."};
+};
+struct sequence_topk_grad : elements::Any {
+  static constexpr Text text{"dy, index, lod, k", "The gradient of `sequence_topk`, for the levels of x."};
+};
 }  // namespace lod::inline LOD_INTERFACE::op
 
 namespace lod::inline LOD_INTERFACE {
@@ -111,9 +121,8 @@ void sort_grad_into(const E& executor, const Input<E, T>& dy, const Input<E, std
          segments(executor, lod, level), out.data());
 }
 
-/// The levels of a result with at most the first `k` rows of each sequence of `level`; returns the last of them.
-inline kernel::Segments add_top_levels(NewLevels& levels, const LoDView& lod, int level, std::int64_t k) {
-  for (int above = 0; above < level; ++above) add_level(levels, lod.offsets(above));
+/// Adds a level of at most the first `k` rows of each sequence of `level`, and returns it.
+inline kernel::Segments add_top_level(NewLevels& levels, const LoDView& lod, int level, std::int64_t k) {
   const kernel::Segments sequences = segments(lod, level);
   const auto offsets = levels.add(sequences.size);
   for (std::int64_t i = 0; i < sequences.size; ++i) {
@@ -121,11 +130,6 @@ inline kernel::Segments add_top_levels(NewLevels& levels, const LoDView& lod, in
     offsets[at + 1] = offsets[at] + std::min(k, sequences.length(i));
   }
   return {offsets.data(), sequences.size, std::min(k, sequences.max_rows)};
-}
-inline std::int64_t top_sequences(const LoDView& lod, int level) {
-  std::int64_t sequences = 0;
-  for (int above = 0; above <= level; ++above) sequences += lod.size(above);
-  return sequences;
 }
 
 /// Sorts into y and index, of which one may be null.
@@ -218,8 +222,8 @@ struct Declared<op::sequence_topk> : Takes<Tensor, std::int64_t>,
     if (k < 0) throw OutOfRange(detail::text({name, ": k is ", k, ", expected 0 or more"}));
     check_scalar_rows(x, name);
     const LoDView lod = x.lod_view();
-    NewLevels levels(executor.workspace(), level + 1, top_sequences(lod, level));
-    const kernel::Segments parts = add_top_levels(levels, lod, level, k);
+    NewLevels levels(executor.workspace(), lod, level, 1, lod.size(level));
+    const kernel::Segments parts = add_top_level(levels, lod, level, k);
     check_row_index(options.row_index, name);
     const IndexLevels<NewLevels> of_index{levels, options.row_index};
     const kernel::Segments sequences = segments(executor, x, level);
@@ -242,8 +246,8 @@ struct Declared<op::sequence_topk_grad> : Takes<Tensor, TensorOf<std::int64_t>, 
     const int level = detail::resolve_level(options.level, lod.levels(), name);
     if (k < 0) throw OutOfRange(detail::text({name, ": k is ", k, ", expected 0 or more"}));
     const LoDView sequences = lod.view();
-    NewLevels levels(executor.workspace(), level + 1, top_sequences(sequences, level));
-    const kernel::Segments parts = add_top_levels(levels, sequences, level, k);
+    NewLevels levels(executor.workspace(), sequences, level, 1, sequences.size(level));
+    const kernel::Segments parts = add_top_level(levels, sequences, level, k);
     check_row_count(dy.rows(), parts.rows(), {name, "dy"});
     const OnDevice<E, std::int64_t> offsets(executor, {parts.offsets, static_cast<std::size_t>(parts.size) + 1});
     sort_grad_into<E, T>(executor, dy, index, parts, offsets.data(), sequences, level, options.row_index, name, dx);

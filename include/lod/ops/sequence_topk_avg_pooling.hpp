@@ -16,8 +16,13 @@
 #include <span>
 
 namespace lod::inline LOD_INTERFACE::op {
-struct sequence_topk_avg_pooling : elements::Floating {};
-struct sequence_topk_avg_pooling_grad : elements::Floating {};
+struct sequence_topk_avg_pooling : elements::Floating {
+  static constexpr Text text{"x, row_lod, column_lod, topks, channel_num",
+                             "For each row of matrices, one a sequence, the means of its greatest numbers."};
+};
+struct sequence_topk_avg_pooling_grad : elements::Floating {
+  static constexpr Text text{"dy, x, row_lod, column_lod, topks, channel_num"};
+};
 }  // namespace lod::inline LOD_INTERFACE::op
 
 namespace lod::inline LOD_INTERFACE::kernel {

@@ -19,10 +19,18 @@
 #include <span>
 
 namespace lod::inline LOD_INTERFACE::op {
-struct split_lod_tensor : elements::Any {};
-struct split_lod_tensor_grad : elements::Any {};
-struct merge_lod_tensor : elements::Any {};
-struct merge_lod_tensor_grad : elements::Any {};
+struct split_lod_tensor : elements::Any {
+  static constexpr Text text{"x, mask", "The sequences of `level` whose element of the mask is true, and the others."};
+};
+struct split_lod_tensor_grad : elements::Any {
+  static constexpr Text text{"dtrue, dfalse, mask"};
+};
+struct merge_lod_tensor : elements::Any {
+  static constexpr Text text{"in_true, in_false, mask", "`split_lod_tensor` undone: two branches joined."};
+};
+struct merge_lod_tensor_grad : elements::Any {
+  static constexpr Text text{"dy, mask", "The gradients of `merge_lod_tensor` for both branches."};
+};
 }  // namespace lod::inline LOD_INTERFACE::op
 
 namespace lod::inline LOD_INTERFACE {
@@ -137,10 +145,8 @@ struct Merge : Takes<Tensor, Tensor, MaskList>, With<MergeBranchOptions> {
                           " sequences (rows, where it has no level), expected ", next[branch], " by the mask"}));
       }
     }
-    std::int64_t sequences = runs.sequences(name);
-    for (int above = 0; above < level; ++above) sequences += options.lod.size(above);
-    NewLevels levels(executor.workspace(), level + branches[0].levels(), sequences, mask.size());
-    for (int above = 0; above < level; ++above) add_level(levels, options.lod.offsets(above));
+    NewLevels levels(executor.workspace(), options.lod.view(), level, branches[0].levels(), runs.sequences(name),
+                     mask.size());
     runs.descend(levels);
     const auto out = prepare(executor, name, y, levels, branches[0].row_shape(),
                              {{"in_true", branches[0]}, {"in_false", branches[1]}});

@@ -25,8 +25,12 @@
 #include <vector>
 
 namespace lod::inline LOD_INTERFACE::op {
-struct split_selected_rows : elements::Any {};
-struct split_selected_rows_grad : elements::Any {};
+struct split_selected_rows : elements::Any {
+  static constexpr Text text{"g, height_sections", "SelectedRows cut into sections of these heights."};
+};
+struct split_selected_rows_grad : elements::Any {
+  static constexpr Text text{"dparts", "The gradient of `split_selected_rows`: the parts joined."};
+};
 }  // namespace lod::inline LOD_INTERFACE::op
 
 namespace lod::inline LOD_INTERFACE::kernel {

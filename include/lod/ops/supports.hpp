@@ -114,7 +114,15 @@ struct OnCpu {
 }  // namespace elements
 
 /// The operations as types, for `supports`: `op::sequence_pool` is `sequence_pool`.
-namespace op {}
+namespace op {
+
+/// What a binding to another language says of an operation: a member `text` of its tag.
+struct Text {
+  const char* arguments;          ///< their names, in their order, without options: "x, type"
+  const char* summary = nullptr;  ///< a sentence; null where it is "The gradient of `f`." of f_grad
+};
+
+}  // namespace op
 
 /// Whether an operation is there on the CPU only, whatever back ends there are.
 template <class Op>

@@ -29,14 +29,31 @@
 #include <vector>
 
 namespace lod::inline LOD_INTERFACE::op {
-struct lod_tensor_to_array : elements::Any {};
-struct lod_tensor_to_array_grad : elements::Any {};
-struct array_to_lod_tensor : elements::Any {};
-struct array_to_lod_tensor_grad : elements::Any {};
-struct shrink_rnn_memory : elements::Any {};
-struct shrink_rnn_memory_grad : elements::Any {};
-struct reorder_lod_tensor_by_rank : elements::Any {};
-struct reorder_lod_tensor_by_rank_grad : elements::Any {};
+struct lod_tensor_to_array : elements::Any {
+  static constexpr Text text{
+      "x, table", "The steps of x: element t has step t of every sequence longer than t, in the order of the table."};
+};
+struct lod_tensor_to_array_grad : elements::Any {
+  static constexpr Text text{"dy, table"};
+};
+struct array_to_lod_tensor : elements::Any {
+  static constexpr Text text{"array, table", "`lod_tensor_to_array` undone: the sequences in their original order."};
+};
+struct array_to_lod_tensor_grad : elements::Any {
+  static constexpr Text text{"dy, table"};
+};
+struct shrink_rnn_memory : elements::Any {
+  static constexpr Text text{"x, table, t", "The states of the sequences that take step t."};
+};
+struct shrink_rnn_memory_grad : elements::Any {
+  static constexpr Text text{"dy, x_levels, table, t"};
+};
+struct reorder_lod_tensor_by_rank : elements::Any {
+  static constexpr Text text{"x, table", "The outermost sequences, or rows, in the table's order."};
+};
+struct reorder_lod_tensor_by_rank_grad : elements::Any {
+  static constexpr Text text{"dy, table", "The gradient: the sequences in the order of x."};
+};
 }  // namespace lod::inline LOD_INTERFACE::op
 
 namespace lod::inline LOD_INTERFACE {
@@ -160,8 +177,8 @@ class JoinedSteps {
       : views_(executor.workspace(), elements.empty() ? 1 : static_cast<std::int64_t>(elements.size())),
         runs_((list(elements, like, table, step), executor.workspace()), views(), 0,
               table.lod().view().offsets(table.level()).back()),
-        levels_(executor.workspace(), table.level() + 1 + views_[0].levels(), add_runs(executor, table, what)) {
-    for (int level = 0; level <= table.level(); ++level) add_level(levels_, table.lod().offsets(level));
+        levels_(executor.workspace(), table.lod().view(), table.level() + 1, views_[0].levels(),
+                add_runs(executor, table, what)) {
     runs_.descend(levels_);
     rows_.emplace(executor, runs_, views(), row_shape().elements());
   }
@@ -207,9 +224,7 @@ class JoinedSteps {
       const std::int64_t length = table[ranks[i]].length;
       for (std::int64_t t = 0; t < length; ++t) runs_.add(t, ranks[i], ranks[i] + 1);
     }
-    std::int64_t sequences = runs_.sequences(what);
-    for (int level = 0; level <= table.level(); ++level) sequences += table.lod().size(level);
-    return sequences;
+    return runs_.sequences(what);
   }
 
   Workspace::Loan<View> views_;

@@ -22,10 +22,19 @@
 #include <utility>
 
 namespace lod::inline LOD_INTERFACE::op {
-struct to_time_major : elements::Any {};
-struct to_time_major_grad : elements::Any {};
-struct from_time_major : elements::Any {};
-struct from_time_major_grad : elements::Any {};
+struct to_time_major : elements::Any {
+  static constexpr Text text{
+      "x, table", "x by steps: level 0 is the steps, each with a row (or sub-sequence) of the sequences that take it."};
+};
+struct to_time_major_grad : elements::Any {
+  static constexpr Text text{"dz, table"};
+};
+struct from_time_major : elements::Any {
+  static constexpr Text text{"z, table", "`to_time_major` undone: the sequences in their original order."};
+};
+struct from_time_major_grad : elements::Any {
+  static constexpr Text text{"dy, table", "The gradient of `from_time_major`: dy by steps."};
+};
 }  // namespace lod::inline LOD_INTERFACE::op
 
 namespace lod::inline LOD_INTERFACE {
@@ -172,9 +181,8 @@ struct ToTimeMajor : Takes<Tensor, RankTable>, Gives<Of<TimeMajor>> {
     const int level = table.level();
     const LoDView elements = levels_below(x.lod_view(), level);
     const auto offsets = x.lod_view().offsets(level);
-    std::int64_t sequences = table.steps();
-    for (int below = 0; below < elements.levels(); ++below) sequences += elements.size(below);
-    NewLevels levels(executor.workspace(), elements.levels() + 1, sequences);
+    NewLevels levels(executor.workspace(), elements.levels() + 1,
+                     table.steps() + NewLevels::sequences_above(elements, elements.levels()));
     const std::span<std::int64_t> steps = levels.add(table.steps());
     detail::write_step_offsets(table, steps);
     ElementOrder<E> order(executor, elements);
@@ -218,14 +226,8 @@ struct FromTimeMajor : Takes<Of<TimeMajor>, RankTable> {
 
     const LoDView whole = table.lod().view();
     const LoDView elements = levels_below(view.lod_view(), 0);
-    std::int64_t sequences = 0;
-    for (int level = 0; level <= table.level(); ++level) sequences += whole.size(level);
-    for (int below = 0; below < elements.levels(); ++below) sequences += elements.size(below);
-    NewLevels levels(executor.workspace(), table.level() + 1 + elements.levels(), sequences);
-    for (int level = 0; level <= table.level(); ++level) {
-      const auto from = whole.offsets(level);
-      std::copy(from.begin(), from.end(), levels.add(whole.size(level)).begin());
-    }
+    NewLevels levels(executor.workspace(), whole, table.level() + 1, elements.levels(),
+                     NewLevels::sequences_above(elements, elements.levels()));
     const auto offsets = whole.offsets(table.level());
     ElementOrder<E> order(executor, elements);
     launch(kernel::ForEachRange(), executor, table.size(), [&](std::int64_t, std::int64_t begin, std::int64_t end) {

@@ -16,8 +16,13 @@
 #include <cstdint>
 
 namespace lod::inline LOD_INTERFACE::op {
-struct unique_sequences : elements::Any, elements::OnCpu {};
-struct unique_sequences_and_wait : elements::Any {};
+struct unique_sequences : elements::Any, elements::OnCpu {
+  static constexpr Text text{
+      "x", "The outermost sequences without repetitions, which of them each is, and how often it occurs."};
+};
+struct unique_sequences_and_wait : elements::Any {
+  static constexpr Text text{"x", "The same as `unique_sequences`, which on a GPU has to wait."};
+};
 }  // namespace lod::inline LOD_INTERFACE::op
 
 namespace lod::inline LOD_INTERFACE {

@@ -487,8 +487,7 @@ namespace lod::inline LOD_INTERFACE::inline LOD_TARGET {
 template <std::same_as<CpuExecutor> E = CpuExecutor>
 std::vector<ParameterGradient> append_backward(ProgramDesc& program, std::string_view loss,
                                                const BackwardOptions& options = {}) {
-  return detail::Backward<E>(program, loss, options, [](std::string_view type) { return operators<E>().find(type); })
-      .take(program);
+  return detail::Backward<E>(program, loss, options, detail::find_operator<E>).take(program);
 }
 
 }  // namespace lod::inline LOD_INTERFACE::inline LOD_TARGET

@@ -72,6 +72,7 @@ class BlockToRun {
   /// @}
 
  protected:
+  /// How long the operators of this run may still wait, all together.
   LOD_TAGGED virtual WaitingTime& waiting_time_left() noexcept = 0;
 
   std::int64_t step_ = -1;  ///< of a loop; -1: none

@@ -114,7 +114,7 @@ class Channel {
     Value value;
     std::optional<Outcome>* outcome;  ///< for a sender who waits for it
   };
-  /// When somebody stops waiting.
+  /// When a thread stops waiting.
   struct Deadline {
     LOD_TAGGED explicit Deadline(WaitingTime longest) {
       const auto now = std::chrono::steady_clock::now();

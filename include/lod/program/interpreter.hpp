@@ -39,18 +39,20 @@ namespace lod::inline LOD_INTERFACE::inline LOD_TARGET {
 template <Executor E>
 class Interpreter final : public detail::ProgramToRun {
  public:
+  /// On another device, `find_on_cpu` gives what runs on the CPU all the same.
   Interpreter(const E& executor, const ProgramDesc& program, Scope& scope, const std::vector<std::string>& fetch,
-              const RunLimits& limits, bool keep_values)
+              const RunLimits& limits, bool keep_values, detail::FindOperator<CpuExecutor>* find_on_cpu = nullptr)
       : program_(program.blocks.size() > 1 ? std::optional(program) : std::nullopt),
         local_(scope),
         flow_(program_ ? *program_ : program),
-        running_{limited(executor, limits, memory_), program_ ? &*program_ : &program, &flow_, &scope, limits} {
+        running_{
+            limited(executor, limits, memory_), program_ ? &*program_ : &program, &flow_, &scope, limits, find_on_cpu} {
     const ProgramDesc& whole = *running_.program;
     const BlockDesc& block = whole.block(0);
     static_cast<void>(flow_.of(block));  // throws for a block that contains itself
     // What is there for the CPU alone is refused, or runs there, where its block is prepared.
-    detail::check_types(whole, [](const std::string& type) {
-      return operators<E>().find(type) || (!operation::on_cpu<E> && operators<CpuExecutor>().find(type));
+    detail::check_types(whole, [find_on_cpu](const std::string& type) {
+      return operators<E>().find(type) || (find_on_cpu && find_on_cpu(type));
     });
     auto needs = detail::find_needs(flow_, whole, scope);
     root_.emplace(running_, block, *local_);
@@ -120,9 +122,9 @@ class Interpreter final : public detail::ProgramToRun {
       throw std::invalid_argument("RunLimits: a limit of bytes needs a CpuExecutor");
     }
   }
-  /// Lets the temporaries of the program's own block share memory, unless somebody else may ask for them: the caller,
-  /// an operator that owns blocks, or one in an inner block. An output that is an input as well has memory in turns
-  /// anyway.
+  /// Lets the temporaries of the program's own block share memory, except for those that are used from outside: by the
+  /// caller, by an operator that owns blocks, or by one in an inner block. An output that is an input as well takes
+  /// turns anyway.
   void share_memory(const std::vector<std::string>& fetch) {
     if constexpr (std::same_as<E, CpuExecutor>) {
       detail::NameSet kept(fetch.begin(), fetch.end());
@@ -204,7 +206,9 @@ class Interpreter final : public detail::ProgramToRun {
             detail::text({"feed '", name, "': expected the name of a tensor of the program that is not persistable"})));
       }
       if (found->second.desc) {
-        detail::check_described(value, *found->second.desc, [&] { return detail::text({"feed '", name, "'"}); });
+        detail::check_described(value, *found->second.desc, [&name = name] {
+          return detail::text({"feed '", name, "'"});
+        });
       }
     }
     for (const auto& [name, fed] : feeds_) {
@@ -257,7 +261,9 @@ template <class E>
 std::unique_ptr<detail::ProgramToRun> prepare(const E& executor, const ProgramDesc& program, Scope& scope,
                                               const std::vector<std::string>& fetch, const RunLimits& limits,
                                               bool keep_values) {
-  return std::make_unique<Interpreter<E>>(executor, program, scope, fetch, limits, keep_values);
+  detail::FindOperator<CpuExecutor>* find_on_cpu = nullptr;
+  if constexpr (!operation::on_cpu<E>) find_on_cpu = detail::find_operator<CpuExecutor>;
+  return std::make_unique<Interpreter<E>>(executor, program, scope, fetch, limits, keep_values, find_on_cpu);
 }
 
 }  // namespace operators_of_programs

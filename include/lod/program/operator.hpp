@@ -261,7 +261,8 @@ namespace lod::inline LOD_INTERFACE::inline LOD_TARGET::operators_of_programs {
 /// All of them, ascending, compiled with the including file.
 template <class E>
 std::span<const detail::BuiltInOperator<E>> all();
-/// The same, from wherever they are: in the library lodtensor::cpu, if a program is linked with it.
+/// The same, from wherever they are: in the libraries lodtensor::cpu and lodtensor::cuda, if a program is linked with
+/// them.
 template <class E>
 std::span<const detail::BuiltInOperator<E>> built_in() {
   return all<E>();
@@ -369,5 +370,17 @@ template <Executor E = CpuExecutor>
 LOD_TAGGED Operators<E> operators() noexcept {
   return {};
 }
+
+namespace detail {
+
+/// `operators<E>().find`, as a function.
+template <Executor E>
+LOD_TAGGED std::optional<Operator<E>> find_operator(std::string_view type) {
+  return operators<E>().find(type);
+}
+template <Executor E>
+using FindOperator = std::optional<Operator<E>>(std::string_view type);
+
+}  // namespace detail
 
 }  // namespace lod::inline LOD_INTERFACE

@@ -56,9 +56,10 @@ struct RunningProgram {
   DataFlow* flow;
   Scope* outside;  ///< around the program: what it finds there outlives the run
   RunLimits limits;
-  std::int64_t steps = 0;              ///< of loops in the present run
-  WaitingTime waiting_time_left = {};  ///< in the present run
-  Trace* trace = nullptr;              ///< of the present run, if it has one
+  detail::FindOperator<CpuExecutor>* find_on_cpu;  ///< for what runs there where tensors are on a device
+  std::int64_t steps = 0;                          ///< of loops in the present run
+  WaitingTime waiting_time_left = {};              ///< in the present run
+  Trace* trace = nullptr;                          ///< of the present run, if it has one
 };
 
 /// See BlockToRun.
@@ -172,9 +173,10 @@ class PreparedBlock final : public BlockToRun {
   }
   const VarDesc* find_var(std::string_view name) const override { return running_.program->find_var(name, block_); }
 
- private:
+ protected:
   WaitingTime& waiting_time_left() noexcept override { return running_.waiting_time_left; }
 
+ private:
   /// Whether operators may run at the same time.
   static constexpr bool has_threads = std::same_as<E, CpuExecutor>;
 
@@ -210,7 +212,12 @@ class PreparedBlock final : public BlockToRun {
   /// What an operator does, by another executor than that of the program if it is the CPU's.
   template <Executor By>
   RunOperator<By> prepare(const OpDesc& op, std::size_t i) {
-    const auto type = operators<By>().find(op.type);
+    std::optional<Operator<By>> type;
+    if constexpr (std::same_as<By, E>) {
+      type = operators<E>().find(op.type);
+    } else {
+      type = running_.find_on_cpu(op.type);
+    }
     try {
       if (!type) {
         OperatorArguments(op).refuse({"it is there for the CPU, not for a ",

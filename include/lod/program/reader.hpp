@@ -16,8 +16,8 @@
 
 namespace lod::inline LOD_INTERFACE {
 
-/// Delivers the tensors of one step after the other: the contents of a READER, held by a shared pointer, since a reader
-/// has one position in its data whoever reads. Derive from it to read from somewhere.
+/// Delivers the tensors of one step after the other: the contents of a READER. It is held by a shared pointer, since
+/// all who read share its position in the data. Derive from it to read from a source of your own.
 class Reader {
  public:
   LOD_TAGGED Reader() = default;
@@ -29,16 +29,15 @@ class Reader {
   LOD_TAGGED virtual ReaderDesc desc() const = 0;
   /// The tensors of the next step; nothing after the last one.
   LOD_TAGGED virtual std::optional<std::vector<AnyLoDTensor>> next() = 0;
-  /// The same where it may wait for others no longer than `longest`: then it throws LimitExceeded. By default it waits
-  /// for nobody.
+  /// The same, but waits for other threads for at most `longest`, then throws LimitExceeded. By default it waits for
+  /// none.
   LOD_TAGGED virtual std::optional<std::vector<AnyLoDTensor>> next_within(WaitingTime longest) {
     static_cast<void>(longest);
     return next();
   }
-  /// Goes back before the first step.
+  /// Goes back to before the first step.
   LOD_TAGGED virtual void restart() = 0;
-  /// Ends a `next` that waits for somebody, in another thread, as if there were no further step. Nothing where none
-  /// waits.
+  /// Ends a `next` that waits in another thread, as if there were no further step. Does nothing if none waits.
   LOD_TAGGED virtual void interrupt() noexcept {}
 };
 

@@ -28,6 +28,7 @@ namespace lod::inline LOD_INTERFACE {
 /// before the channel was closed.
 class ChannelReader final : public Reader {
  public:
+  /// Of steps that are as `desc` says.
   LOD_TAGGED explicit ChannelReader(std::shared_ptr<Channel> channel, ReaderDesc desc = {})
       : channel_(std::move(channel)), desc_(std::move(desc)) {}
   ChannelReader(const ChannelReader&) = delete;

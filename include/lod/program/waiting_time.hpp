@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 /// @file
-/// How long somebody may wait for somebody else: who sends to a channel, who receives from one.
+/// How long a thread may wait for another one, to send to a channel or to receive from one.
 #pragma once
 
 #include <lod/core/version.hpp>

@@ -7,6 +7,7 @@
 #include <lod/core/executor.hpp>
 #include <lod/core/target.hpp>
 #include <lod/program/operator.hpp>
+#include <lod/program/operators/formula.hpp>
 #include <lod/program/operators/shapes.hpp>
 #include <lod/program/operators/unary.hpp>
 
@@ -21,54 +22,14 @@ namespace lod::inline LOD_INTERFACE::inline LOD_TARGET::operators_of_programs {
 
 struct OfResult {};
 
-struct NoSlope : OfResult {
-  template <class T>
-  LOD_HOST_DEVICE T operator()(T) const {
-    return 0;
-  }
-};
-struct SlopeOfRelu : OfResult {
-  template <class T>
-  LOD_HOST_DEVICE T operator()(T y) const {
-    return y > 0;
-  }
-};
-struct SlopeOfSigmoid : OfResult {
-  template <class T>
-  LOD_HOST_DEVICE T operator()(T y) const {
-    return y * (1 - y);
-  }
-};
-struct SlopeOfTanh : OfResult {
-  template <class T>
-  LOD_HOST_DEVICE T operator()(T y) const {
-    return 1 - y * y;
-  }
-};
-struct SlopeOfExp : OfResult {
-  template <class T>
-  LOD_HOST_DEVICE T operator()(T y) const {
-    return y;
-  }
-};
-struct SlopeOfSqrt : OfResult {
-  template <class T>
-  LOD_HOST_DEVICE T operator()(T y) const {
-    return static_cast<T>(0.5) / y;
-  }
-};
-struct SlopeOfRsqrt : OfResult {
-  template <class T>
-  LOD_HOST_DEVICE T operator()(T y) const {
-    return static_cast<T>(-0.5) * y * y * y;
-  }
-};
-struct SlopeOfReciprocal : OfResult {
-  template <class T>
-  LOD_HOST_DEVICE T operator()(T y) const {
-    return -y * y;
-  }
-};
+LOD_FORMULA(NoSlope : OfResult, , 0);
+LOD_FORMULA(SlopeOfRelu : OfResult, y, y > 0);
+LOD_FORMULA(SlopeOfSigmoid : OfResult, y, (y * (1 - y)));
+LOD_FORMULA(SlopeOfTanh : OfResult, y, 1 - y * y);
+LOD_FORMULA(SlopeOfExp : OfResult, y, y);
+LOD_FORMULA(SlopeOfSqrt : OfResult, y, static_cast<T>(0.5) / y);
+LOD_FORMULA(SlopeOfRsqrt : OfResult, y, static_cast<T>(-0.5) * y * y * y);
+LOD_FORMULA(SlopeOfReciprocal : OfResult, y, (-y * y));
 struct SlopeOfRelu6 : Relu6, OfResult {
   using Relu6::Relu6;
   template <class T>
@@ -83,48 +44,13 @@ struct SlopeOfHardSigmoid : HardSigmoid, OfResult {
     return y > 0 && y < 1 ? slope : 0;
   }
 };
-struct SlopeOfLogSigmoid {
-  template <class T>
-  LOD_HOST_DEVICE T operator()(T x) const {
-    return Sigmoid()(-x);
-  }
-};
-struct SlopeOfLog {
-  template <class T>
-  LOD_HOST_DEVICE T operator()(T x) const {
-    return 1 / x;
-  }
-};
-struct SlopeOfSquare {
-  template <class T>
-  LOD_HOST_DEVICE T operator()(T x) const {
-    return 2 * x;
-  }
-};
-struct SlopeOfSine {
-  template <class T>
-  LOD_HOST_DEVICE T operator()(T x) const {
-    return std::cos(x);
-  }
-};
-struct SlopeOfCosine {
-  template <class T>
-  LOD_HOST_DEVICE T operator()(T x) const {
-    return -std::sin(x);
-  }
-};
-struct SlopeOfSoftsign {
-  template <class T>
-  LOD_HOST_DEVICE T operator()(T x) const {
-    return Square()(1 / (1 + std::abs(x)));
-  }
-};
-struct SlopeOfTanhShrink {
-  template <class T>
-  LOD_HOST_DEVICE T operator()(T x) const {
-    return Square()(std::tanh(x));
-  }
-};
+LOD_FORMULA(SlopeOfLogSigmoid, x, Sigmoid()(-x));
+LOD_FORMULA(SlopeOfLog, x, 1 / x);
+LOD_FORMULA(SlopeOfSquare, x, 2 * x);
+LOD_FORMULA(SlopeOfSine, x, std::cos(x));
+LOD_FORMULA(SlopeOfCosine, x, -std::sin(x));
+LOD_FORMULA(SlopeOfSoftsign, x, Square()(1 / (1 + std::abs(x))));
+LOD_FORMULA(SlopeOfTanhShrink, x, Square()(std::tanh(x)));
 struct SlopeOfErf {
   template <class T>
   LOD_HOST_DEVICE T operator()(T x) const {

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 /// @file
-/// The operators that come with the library, and what runs programs, compiled apart: in the library
-/// lodtensor::cpu, or in kernels/instantiate/operators.cpp alone.
+/// The operators that come with the library, and what runs programs, compiled apart: in the libraries lodtensor::cpu
+/// and lodtensor::cuda, or in kernels/instantiate/operators.cpp alone.
 #pragma once
 
 #include <lod/core/executor.hpp>
@@ -16,6 +16,10 @@
 #include <string>
 #include <vector>
 
+namespace lod::inline LOD_INTERFACE {
+class CudaExecutor;
+}  // namespace lod::inline LOD_INTERFACE
+
 namespace lod::inline LOD_INTERFACE::compiled {
 
 /// @{
@@ -25,13 +29,22 @@ std::unique_ptr<lod::detail::ProgramToRun> prepare(const CpuExecutor& executor, 
                                                    Scope& scope, const std::vector<std::string>& fetch,
                                                    const RunLimits& limits, bool keep_values);
 /// @}
+/// @{
+/// For GPUs. The library has no operators for CPUs: where one is needed, the caller's `find_on_cpu` gives it.
+std::span<const lod::detail::BuiltInOperator<CudaExecutor>> operators_of_programs_on_gpus();
+std::unique_ptr<lod::detail::ProgramToRun> prepare(const CudaExecutor& executor, const ProgramDesc& program,
+                                                   Scope& scope, const std::vector<std::string>& fetch,
+                                                   const RunLimits& limits, bool keep_values,
+                                                   lod::detail::FindOperator<CpuExecutor>* find_on_cpu);
+/// @}
 
 }  // namespace lod::inline LOD_INTERFACE::compiled
 
-// The library includes this too: what it has under these names is then the same as what its users have, of which a
-// linker keeps one.
+// The libraries include this too: what they have under these names is then the same as what their users have, of which
+// a linker keeps one.
 namespace lod::inline LOD_INTERFACE::inline LOD_TARGET::operators_of_programs {
 
+#if defined(LOD_CPU_LIBRARY) || defined(LOD_OPERATORS_LIBRARY)
 template <>
 inline std::span<const detail::BuiltInOperator<CpuExecutor>> built_in<CpuExecutor>() {
   return compiled::operators_of_programs();
@@ -42,5 +55,18 @@ inline std::unique_ptr<detail::ProgramToRun> prepare(const CpuExecutor& executor
                                                      const RunLimits& limits, bool keep_values) {
   return compiled::prepare(executor, program, scope, fetch, limits, keep_values);
 }
+#endif
+#ifdef LOD_CUDA_LIBRARY
+template <>
+inline std::span<const detail::BuiltInOperator<CudaExecutor>> built_in<CudaExecutor>() {
+  return compiled::operators_of_programs_on_gpus();
+}
+template <>
+inline std::unique_ptr<detail::ProgramToRun> prepare(const CudaExecutor& executor, const ProgramDesc& program,
+                                                     Scope& scope, const std::vector<std::string>& fetch,
+                                                     const RunLimits& limits, bool keep_values) {
+  return compiled::prepare(executor, program, scope, fetch, limits, keep_values, detail::find_operator<CpuExecutor>);
+}
+#endif
 
 }  // namespace lod::inline LOD_INTERFACE::inline LOD_TARGET::operators_of_programs

@@ -14,6 +14,7 @@
 #include <lod/ops/for_each_place.hpp>
 #include <lod/ops/staging.hpp>
 #include <lod/program/operator.hpp>
+#include <lod/program/operators/formula.hpp>
 #include <lod/program/operators/shapes.hpp>
 
 #include <algorithm>
@@ -184,45 +185,29 @@ struct Multiplies {
     return kernel::Multiply()(a, b);
   }
 };
-template <class T>
-LOD_HOST_DEVICE void check_divisor(T divisor) {
-  if constexpr (std::integral<T>) {
-    if (divisor == 0) throw OutOfRange("Y: a divisor is 0");
-  }
+/// On the CPU alone: no device computes quotients of integers.
+template <std::integral T>
+void check_divisor(T divisor) {
+  if (divisor == 0) throw OutOfRange("Y: a divisor is 0");
 }
 struct Divides {
   static constexpr const auto& into = div_into;
   template <class T>
   LOD_HOST_DEVICE T operator()(T a, T b) const {
-    check_divisor(b);
+    if constexpr (std::integral<T>) check_divisor(b);
     return kernel::Divide()(a, b);
   }
 };
-struct Maximum {
-  template <class T>
-  LOD_HOST_DEVICE T operator()(T a, T b) const {
-    return a < b ? b : a;
-  }
-};
-struct Minimum {
-  template <class T>
-  LOD_HOST_DEVICE T operator()(T a, T b) const {
-    return b < a ? b : a;
-  }
-};
-struct Power {
-  template <class T>
-  LOD_HOST_DEVICE T operator()(T a, T b) const {
-    return Scalar(std::pow(a, b)).to<T>();
-  }
-};
+LOD_FORMULA_OF_TWO(Maximum, T, a, b, a < b ? b : a);
+LOD_FORMULA_OF_TWO(Minimum, T, a, b, b < a ? b : a);
+LOD_FORMULA_OF_TWO(Power, T, a, b, Scalar(std::pow(a, b)).to<T>());
 /// The remainder, of the sign of the divisor.
 struct Remainder {
   template <class T>
   LOD_HOST_DEVICE T operator()(T a, T b) const {
-    check_divisor(b);
     T rest;
     if constexpr (std::integral<T>) {
+      check_divisor(b);
       if (b == -1) return 0;  // the least number divided by -1 exceeds the greatest
       rest = static_cast<T>(a % b);
     } else {
@@ -235,8 +220,8 @@ struct Remainder {
 struct FloorQuotient {
   template <class T>
   LOD_HOST_DEVICE T operator()(T a, T b) const {
-    check_divisor(b);
     if constexpr (std::integral<T>) {
+      check_divisor(b);
       const T quotient = kernel::Divide()(a, b);
       return b != -1 && a % b != 0 && (a < 0) != (b < 0) ? static_cast<T>(quotient - 1) : quotient;
     } else {
@@ -287,42 +272,12 @@ RunOperator<E> elementwise(const OperatorArguments& op) {
 }
 
 /// What two numbers are compared by: Out is bool.
-struct Less {
-  template <class T>
-  LOD_HOST_DEVICE bool operator()(T a, T b) const {
-    return a < b;
-  }
-};
-struct LessEqual {
-  template <class T>
-  LOD_HOST_DEVICE bool operator()(T a, T b) const {
-    return a <= b;
-  }
-};
-struct Greater {
-  template <class T>
-  LOD_HOST_DEVICE bool operator()(T a, T b) const {
-    return a > b;
-  }
-};
-struct GreaterEqual {
-  template <class T>
-  LOD_HOST_DEVICE bool operator()(T a, T b) const {
-    return a >= b;
-  }
-};
-struct Equal {
-  template <class T>
-  LOD_HOST_DEVICE bool operator()(T a, T b) const {
-    return a == b;
-  }
-};
-struct NotEqual {
-  template <class T>
-  LOD_HOST_DEVICE bool operator()(T a, T b) const {
-    return a != b;
-  }
-};
+LOD_FORMULA_OF_TWO(Less, bool, a, b, a < b);
+LOD_FORMULA_OF_TWO(LessEqual, bool, a, b, a <= b);
+LOD_FORMULA_OF_TWO(Greater, bool, a, b, a > b);
+LOD_FORMULA_OF_TWO(GreaterEqual, bool, a, b, a >= b);
+LOD_FORMULA_OF_TWO(Equal, bool, a, b, a == b);
+LOD_FORMULA_OF_TWO(NotEqual, bool, a, b, a != b);
 struct And {
   bool operator()(bool a, bool b) const { return a && b; }
 };

@@ -134,7 +134,7 @@ RunOperator<E> optimizer(const OperatorArguments& op) {
   const Slot out = op.output("ParamOut");
   constexpr std::size_t count = Step::states.size();
   std::array<Slot, count> before{}, after{};
-  for (std::size_t i = 0; i < count; ++i) {
+  for (std::size_t i = 0; i != count; ++i) {
     before[i] = op.input(Step::states[i].input);
     after[i] = op.output(Step::states[i].output);
   }

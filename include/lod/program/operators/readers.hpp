@@ -66,7 +66,7 @@ RunOperator<E> read(const OperatorArguments& op) {
   };
 }
 
-/// create_double_buffer_reader: UnderlyingReader -> Out, which reads ahead of who asks; place = "AUTO" or "CPU".
+/// create_double_buffer_reader: UnderlyingReader -> Out, which reads ahead; place = "AUTO" or "CPU".
 template <Executor E>
 RunOperator<E> create_double_buffer_reader(const OperatorArguments& op) {
   const std::string place = op.attr("place", "AUTO");

@@ -270,10 +270,14 @@ RunOperator<E> reduction_grad(const OperatorArguments& op) {
   };
 }
 
+// Outside functions, because those of numeric_limits are host functions.
+template <class T>
+inline constexpr T less_than_all = -std::numeric_limits<T>::infinity();
+
 /// The softmax of `count` numbers that are `step` apart, or its logarithm. The greatest is subtracted first.
 template <bool is_log, class T>
 LOD_HOST_DEVICE void softmax_of(const T* x, std::int64_t count, std::int64_t step, T* y) {
-  T greatest = -std::numeric_limits<T>::infinity();
+  T greatest = less_than_all<T>;
   for (std::int64_t k = 0; k < count; ++k) greatest = x[k * step] > greatest ? x[k * step] : greatest;
   double total = 0;
   for (std::int64_t k = 0; k < count; ++k) {

@@ -120,7 +120,7 @@ void write_sums(const OperatorCall<E>& call, const Slot& slot, const AnyLoDTenso
 }
 
 /// The numbers of `out`, which begin as those of `in`: mostly both are one variable, which is then changed in place
-/// unless somebody else has its memory.
+/// unless others share its memory.
 template <class T, class E>
 LoDTensorView<T, typename E::device> changed(const OperatorCall<E>& call, const Slot& in, const Slot& out) {
   using Any = typename OperatorCall<E>::Any;

@@ -11,6 +11,7 @@
 #include <lod/ops/arithmetic.hpp>
 #include <lod/ops/for_each_place.hpp>
 #include <lod/program/operator.hpp>
+#include <lod/program/operators/formula.hpp>
 #include <lod/program/operators/shapes.hpp>
 
 #include <cmath>
@@ -92,127 +93,27 @@ LOD_HOST_DEVICE T between(T x, T least, T greatest) {
 
 // Activations. Those with attributes read them when they are made.
 
-struct Relu {
-  template <class T>
-  LOD_HOST_DEVICE T operator()(T x) const {
-    return x < 0 ? T{0} : x;
-  }
-};
-struct Sigmoid {
-  template <class T>
-  LOD_HOST_DEVICE T operator()(T x) const {
-    return 1 / (1 + std::exp(-x));
-  }
-};
-struct LogSigmoid {
-  template <class T>
-  LOD_HOST_DEVICE T operator()(T x) const {
-    return (x > 0 ? T{0} : x) - std::log1p(std::exp(-std::abs(x)));
-  }
-};
-struct Tanh {
-  template <class T>
-  LOD_HOST_DEVICE T operator()(T x) const {
-    return std::tanh(x);
-  }
-};
-struct Exp {
-  template <class T>
-  LOD_HOST_DEVICE T operator()(T x) const {
-    return std::exp(x);
-  }
-};
-struct Log {
-  template <class T>
-  LOD_HOST_DEVICE T operator()(T x) const {
-    return std::log(x);
-  }
-};
-struct Sqrt {
-  template <class T>
-  LOD_HOST_DEVICE T operator()(T x) const {
-    return std::sqrt(x);
-  }
-};
-struct Rsqrt {
-  template <class T>
-  LOD_HOST_DEVICE T operator()(T x) const {
-    return 1 / std::sqrt(x);
-  }
-};
-struct Square {
-  template <class T>
-  LOD_HOST_DEVICE T operator()(T x) const {
-    return x * x;
-  }
-};
-struct Abs {
-  template <class T>
-  LOD_HOST_DEVICE T operator()(T x) const {
-    return std::abs(x);
-  }
-};
-struct Reciprocal {
-  template <class T>
-  LOD_HOST_DEVICE T operator()(T x) const {
-    return 1 / x;
-  }
-};
-struct Floor {
-  template <class T>
-  LOD_HOST_DEVICE T operator()(T x) const {
-    return std::floor(x);
-  }
-};
-struct Ceil {
-  template <class T>
-  LOD_HOST_DEVICE T operator()(T x) const {
-    return std::ceil(x);
-  }
-};
+LOD_FORMULA(Relu, x, x < 0 ? T{0} : x);
+LOD_FORMULA(Sigmoid, x, 1 / (1 + std::exp(-x)));
+LOD_FORMULA(LogSigmoid, x, (x > 0 ? T{0} : x) - std::log1p(std::exp(-std::abs(x))));
+LOD_FORMULA(Tanh, x, std::tanh(x));
+LOD_FORMULA(Exp, x, std::exp(x));
+LOD_FORMULA(Log, x, std::log(x));
+LOD_FORMULA(Sqrt, x, std::sqrt(x));
+LOD_FORMULA(Rsqrt, x, 1 / std::sqrt(x));
+LOD_FORMULA(Square, x, (x * x));
+LOD_FORMULA(Abs, x, std::abs(x));
+LOD_FORMULA(Reciprocal, x, 1 / x);
+LOD_FORMULA(Floor, x, std::floor(x));
+LOD_FORMULA(Ceil, x, std::ceil(x));
 /// Halves away from zero.
-struct Round {
-  template <class T>
-  LOD_HOST_DEVICE T operator()(T x) const {
-    return std::round(x);
-  }
-};
-struct Sine {
-  template <class T>
-  LOD_HOST_DEVICE T operator()(T x) const {
-    return std::sin(x);
-  }
-};
-struct Cosine {
-  template <class T>
-  LOD_HOST_DEVICE T operator()(T x) const {
-    return std::cos(x);
-  }
-};
-struct Sign {
-  template <class T>
-  LOD_HOST_DEVICE T operator()(T x) const {
-    return static_cast<T>((x > 0) - (x < 0));
-  }
-};
-struct Softsign {
-  template <class T>
-  LOD_HOST_DEVICE T operator()(T x) const {
-    return x / (1 + std::abs(x));
-  }
-};
-struct TanhShrink {
-  template <class T>
-  LOD_HOST_DEVICE T operator()(T x) const {
-    return x - std::tanh(x);
-  }
-};
-struct Erf {
-  template <class T>
-  LOD_HOST_DEVICE T operator()(T x) const {
-    return std::erf(x);
-  }
-};
+LOD_FORMULA(Round, x, std::round(x));
+LOD_FORMULA(Sine, x, std::sin(x));
+LOD_FORMULA(Cosine, x, std::cos(x));
+LOD_FORMULA(Sign, x, static_cast<T>((x > 0) - (x < 0)));
+LOD_FORMULA(Softsign, x, x / (1 + std::abs(x)));
+LOD_FORMULA(TanhShrink, x, x - std::tanh(x));
+LOD_FORMULA(Erf, x, std::erf(x));
 
 struct Relu6 {
   float threshold;

@@ -7,5 +7,6 @@
 #include <lod/kernels/bulk/for_each_place.hpp>
 #include <lod/kernels/bulk/row_index.hpp>
 #include <lod/kernels/bulk/split_selected_rows.hpp>
+// NOLINTNEXTLINE(bugprone-macro-parentheses)
 #define LOD_KERNELS(name) <lod/kernels/bulk/name.hpp>
 #include <lod/ops/operations.hpp>

@@ -77,12 +77,13 @@ struct Kernel<CombineRows> {
                            return;
                          }
                          std::int64_t row = begin, at = first;
-                         if (row_size < block && end - begin >= 2 * block) {
-                           T rows[static_cast<std::size_t>(block * block)]{};
+                         if (row_size < block && end - begin > 1) {
+                           T rows[static_cast<std::size_t>(block * block)];
                            cpu::repeat_row(right, row_size, block, rows, block);
-                           for (; row + block <= end; row += block, at += block * row_size) {
-                             cpu::combine(f, x + at, rows, block * row_size, z + at);
+                           for (; row < end; row += block, at += block * row_size) {
+                             cpu::combine(f, x + at, rows, std::min(block, end - row) * row_size, z + at);
                            }
+                           return;
                          }
                          for (; row < end; ++row, at += row_size) cpu::combine(f, x + at, right, row_size, z + at);
                        });

@@ -28,6 +28,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <span>
+#include <type_traits>
 
 namespace lod::inline LOD_INTERFACE::kernel::inline LOD_TARGET::cpu {
 
@@ -153,6 +154,13 @@ struct PartialGrads {
   }
 };
 
+/// Rows of one number are gathered before they are pooled: then many short sequences of them are pooled at a time.
+template <class T>
+void gather_scalars(const CpuExecutor& executor, const LookUp<T>& rows, std::int64_t count, T* found) {
+  Kernel<GatherRows>::run(executor, rows.table, rows.ids, count, 1, std::int64_t{-1}, found);
+  if (rows.weights) Kernel<Combine>::run(executor, kernel::Multiply(), found, rows.weights, count, found);
+}
+
 template <>
 struct Kernel<EmbeddingPool> {
   template <class T>
@@ -161,13 +169,8 @@ struct Kernel<EmbeddingPool> {
     using A = Accumulator<T>;
     const std::int64_t row_size = rows.row_size;
     if (row_size == 1 && type != PoolType::FIRST && type != PoolType::LAST) {
-      // Scalars are gathered first: then many short sequences of them are pooled at a time.
-      const std::int64_t count = sequences.rows();
-      const Workspace::Loan<T> found(executor.workspace(), count);
-      cpu::Kernel<GatherRows>::run(executor, rows.table, rows.ids, count, 1, std::int64_t{-1}, found.data());
-      if (rows.weights) {
-        cpu::Kernel<Combine>::run(executor, kernel::Multiply(), found.data(), rows.weights, count, found.data());
-      }
+      const Workspace::Loan<T> found(executor.workspace(), sequences.rows());
+      cpu::gather_scalars(executor, rows, sequences.rows(), found.data());
       cpu::Kernel<SequencePool>::run(executor, found.data(), sequences, 1, type, pad_value, y);
       return;
     }
@@ -227,15 +230,32 @@ struct Kernel<EmbeddingMaxPool> {
   static void run(const CpuExecutor& executor, const LookUp<T>& rows, const Segments& sequences, bool minimum,
                   T pad_value, T* y, std::int64_t* index) {
     const std::int64_t row_size = rows.row_size;
+    if (row_size == 1) {
+      const Workspace::Loan<T> found(executor.workspace(), sequences.rows());
+      cpu::gather_scalars(executor, rows, sequences.rows(), found.data());
+      cpu::Kernel<SequenceMaxPool>::run(executor, found.data(), sequences, 1, minimum, pad_value, y, index);
+      return;
+    }
     const cpu::LookedUpSequences<T> looked_up(executor, rows, sequences);
-    const auto pool = [&](std::int64_t i, const auto& listed) {
+    const cpu::ThreadScratch<cpu::Place<T>> places(executor, row_size);
+    const auto pool_extremes = [&]<bool least>(std::bool_constant<least>, std::int64_t i, const auto& listed,
+                                               int thread) {
+      const std::int64_t first = sequences.begin(i), length = sequences.length(i);
+      T* const best = y + i * row_size;
       std::int64_t* const winners = index + i * row_size;
-      const std::int64_t first = sequences.begin(i);
-      const auto set_row = [=](std::int64_t column, std::int64_t row) { winners[column] = first + row; };
+      if (length > cpu::most_places) {
+        return cpu::pool_extremes<least>(listed, length, row_size, best,
+                                         [=](std::int64_t column, std::int64_t row) { winners[column] = first + row; });
+      }
+      cpu::Place<T>* const place = places(thread);
+      cpu::pool_extremes_and_places<least>(listed, length, row_size, best, place);
+      for (std::int64_t column = 0; column < row_size; ++column) winners[column] = first + place[column];
+    };
+    const auto pool = [&](std::int64_t i, const auto& listed, int thread) {
       if (minimum) {
-        cpu::pool_extremes<true>(listed, sequences.length(i), row_size, y + i * row_size, set_row);
+        pool_extremes(std::true_type(), i, listed, thread);
       } else {
-        cpu::pool_extremes<false>(listed, sequences.length(i), row_size, y + i * row_size, set_row);
+        pool_extremes(std::false_type(), i, listed, thread);
       }
     };
     const std::int64_t row_bytes = lod::detail::bytes_of<T>(row_size);
@@ -245,9 +265,9 @@ struct Kernel<EmbeddingMaxPool> {
           cpu::fill(y + i * row_size, row_size, pad_value);
           cpu::fill<std::int64_t>(index + i * row_size, row_size, -1);
         } else if (rows.weights) {
-          pool(i, looked_up.weighted(i, thread));
+          pool(i, looked_up.weighted(i, thread), thread);
         } else {
-          pool(i, looked_up.plain(i));
+          pool(i, looked_up.plain(i), thread);
         }
       }
     });

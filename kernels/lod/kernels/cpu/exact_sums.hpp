@@ -56,7 +56,7 @@ template <std::size_t columns, class X>
   for (std::size_t v = 0; v < vectors; ++v, left -= lanes<T>, readable -= lanes<T>, x += lanes<T>) {
     add(v, load_first(x, left, 0, readable));
   }
-  add_tree<columns, T>(all, sums);
+  add_tree<columns, T>(all).store(sums);
   for (std::size_t column = 0; column < columns; ++column)
     sums[column] = plus(sums[column], -added * ordinary_middle<X>);
   return bits;

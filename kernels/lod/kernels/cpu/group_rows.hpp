@@ -44,28 +44,35 @@ struct WideEntries {
   std::int64_t position(const Entry& entry) const noexcept { return entry.position; }
 };
 
-/// The bits that occur in any id, and those by which ids must be sorted: where they differ, or none if they ascend.
+/// The bits that occur in any id, and those by which ids must be sorted: where they differ, or none if they ascend, or
+/// if each is less than the one before it, so that they are `reversed`.
 struct IdBits {
   std::uint64_t used = 0;
   std::uint64_t unsorted = 0;
+  bool reversed = false;
 };
 inline IdBits bits_of(const CpuExecutor& executor, const std::int64_t* ids, std::int64_t count) {
-  std::atomic<std::uint64_t> used = 0, differing = 0, descents = 0;
+  std::atomic<std::uint64_t> used = 0, differing = 0, descents = 0, others = 0;
   const std::int64_t bytes = count * static_cast<std::int64_t>(sizeof(std::int64_t));
   parallel_ranges(executor, count, bytes, [&](std::int64_t begin, std::int64_t end) {
     const std::int64_t first = ids[0];
-    std::int64_t any = 0, other = 0, steps = 0;
+    std::int64_t any = 0, other = 0, down = 0, not_down = 0;
     for (std::int64_t i = begin; i < end; ++i) {
+      const std::int64_t step = ids[i] - ids[std::max<std::int64_t>(i - 1, 0)];  // no id is negative: a step down is
       any |= ids[i];
       other |= ids[i] ^ first;
-      steps |= ids[i] - ids[std::max<std::int64_t>(i - 1, 0)];  // no id is negative: a step down is
+      down |= step;
+      not_down |= i == 0 ? 0 : ~step;
     }
     used.fetch_or(static_cast<std::uint64_t>(any), std::memory_order_relaxed);
     differing.fetch_or(static_cast<std::uint64_t>(other), std::memory_order_relaxed);
-    descents.fetch_or(static_cast<std::uint64_t>(steps) >> 63, std::memory_order_relaxed);
+    descents.fetch_or(static_cast<std::uint64_t>(down) >> 63, std::memory_order_relaxed);
+    others.fetch_or(static_cast<std::uint64_t>(not_down) >> 63, std::memory_order_relaxed);
   });
-  const bool ascending = descents.load(std::memory_order_relaxed) == 0;
-  return {used.load(std::memory_order_relaxed), ascending ? 0 : differing.load(std::memory_order_relaxed)};
+  const bool ascend = descents.load(std::memory_order_relaxed) == 0;
+  const bool reversed = !ascend && others.load(std::memory_order_relaxed) == 0;
+  return {used.load(std::memory_order_relaxed), ascend || reversed ? 0 : differing.load(std::memory_order_relaxed),
+          reversed};
 }
 
 /// Sorts a list of ids. Each thread takes a part of the list and counts the digits in it; the counts of all parts say
@@ -89,11 +96,16 @@ class RowSort {
         second_(executor.workspace(), count),
         places_(executor.workspace(), parts_ << most_digit_bits_) {}
 
-  /// See GroupRows. `unsorted` are the bits by which the ids must be sorted.
-  std::int64_t group(const std::int64_t* ids, std::uint64_t unsorted, std::int64_t* order, std::int64_t* unique,
+  /// See GroupRows. `id_bits` are those of the ids.
+  std::int64_t group(const std::int64_t* ids, const IdBits& id_bits, std::int64_t* order, std::int64_t* unique,
                      std::int64_t* groups) {
     const Entries entries = entries_;
     const auto listed = [=](std::int64_t i) { return entries.entry(ids[i], i); };
+    if (id_bits.reversed) {
+      const auto from_the_end = [listed, last = count_ - 1](std::int64_t i) { return listed(last - i); };
+      return write_groups(from_the_end, order, unique, groups);
+    }
+    const std::uint64_t unsorted = id_bits.unsorted;
     if (unsorted == 0) return write_groups(listed, order, unique, groups);
     // Digits of equal width: two of 11 bits and one of 1 would take as long as three of 8, apart from their counts.
     const int lowest = std::countr_zero(unsorted), bits = static_cast<int>(std::bit_width(unsorted)) - lowest;
@@ -175,13 +187,16 @@ class RowSort {
       std::int64_t group = before[part] - 1, i = cut(part);
       // Entries of a group that began in an earlier part.
       for (; i < end && !begins(i); ++i) order[i] = entries.position(entry(i));
-      // Written again for each member of a group: a group begins here at random, so no branch should depend on it.
-      for (std::int64_t start = i; i < end; ++i) {
-        const bool begun = begins(i);
-        group += begun ? 1 : 0;
-        start = begun ? i : start;
-        order[i] = entries.position(entry(i));
-        unique[group] = entries.id(entry(i));
+      // Written again for each member of a group: a group begins here at random, so no branch may depend on it.
+      std::int64_t start = i, last = -1;
+      for (; i < end; ++i) {
+        const Entry here = entry(i);
+        const std::int64_t id = entries.id(here), begun = id != last ? -1 : 0;
+        last = id;
+        group -= begun;
+        start += (i - start) & begun;
+        order[i] = entries.position(here);
+        unique[group] = id;
         groups[group] = start;
       }
       if (part == parts_ - 1) size = group + 1;
@@ -209,10 +224,9 @@ struct Kernel<GroupRows> {
     const cpu::IdBits bits = cpu::bits_of(executor, ids, count);
     const auto position_bits = static_cast<int>(std::bit_width(static_cast<std::uint64_t>(count - 1)));
     if (static_cast<int>(std::bit_width(bits.used)) + position_bits <= 64) {
-      return cpu::RowSort(executor, cpu::PackedEntries{position_bits}, count)
-          .group(ids, bits.unsorted, order, unique, groups);
+      return cpu::RowSort(executor, cpu::PackedEntries{position_bits}, count).group(ids, bits, order, unique, groups);
     }
-    return cpu::RowSort(executor, cpu::WideEntries{}, count).group(ids, bits.unsorted, order, unique, groups);
+    return cpu::RowSort(executor, cpu::WideEntries{}, count).group(ids, bits, order, unique, groups);
   }
 };
 

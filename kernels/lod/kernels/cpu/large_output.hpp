@@ -114,6 +114,9 @@ class LargeOutput {
   template <class T>
   void repeat_row(const T* row, std::int64_t row_size, std::int64_t count, T* y, std::int64_t room) const noexcept {
     if (row_size == 1) return fill(y, count, *row, room);
+    if (row_size * static_cast<std::int64_t>(sizeof(T)) < shortest) {
+      return cpu::repeat_row(row, row_size, count, y, room);
+    }
     for (std::int64_t i = 0; i < count; ++i) copy(row, row_size, y + i * row_size);
   }
 

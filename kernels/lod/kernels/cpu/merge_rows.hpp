@@ -11,6 +11,7 @@
 #include <lod/kernels/cpu/parallel.hpp>
 #include <lod/kernels/cpu/pooled_sums.hpp>
 #include <lod/kernels/cpu/row_sum.hpp>
+#include <lod/kernels/cpu/sequence_pool.hpp>
 #include <lod/kernels/cpu/sequence_sums.hpp>
 #include <lod/kernels/cpu/short_sequences.hpp>
 #include <lod/kernels/cpu/vector.hpp>
@@ -62,6 +63,17 @@ struct Kernel<SumGroups> {
   template <class T>
   static void run(const CpuExecutor& executor, PoolType type, const NumberedRows<T>& rows, const std::int64_t* order,
                   const Segments& groups, std::int64_t row_size, const std::int64_t* to, T* y) {
+    if (row_size == 1 && !to) {
+      // Rows of one number are gathered first: then many short groups of them are summed at a time.
+      const std::int64_t count = groups.rows();
+      const Workspace::Loan<T> found(executor.workspace(), count);
+      const cpu::ScatteredRows<T, cpu::OrderedPlaces<T>> ordered{{rows, order}, count, 1};
+      cpu::parallel_ranges(executor, count, count * lod::detail::bytes_of<T>(1),
+                           [&](std::int64_t begin, std::int64_t end) {
+                             for (std::int64_t i = begin; i < end; ++i) found[i] = *ordered(i);
+                           });
+      return cpu::Kernel<SequencePool>::run(executor, found.data(), groups, 1, type, T{}, y);
+    }
     const cpu::PooledSums<T> finish(type, groups, row_size, T{}, to, y);
     if constexpr (divides_wide_sums<T>) {
       if (type != PoolType::SUM) {

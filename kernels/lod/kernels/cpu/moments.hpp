@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 /// @file
 /// Means and variances on CPUs: the arithmetic of moments, and the memory in which long sequences and many columns keep
-/// theirs. For sequence_mean_var.hpp.
+/// theirs.
 #pragma once
 
 #include <lod/core/version.hpp>
@@ -12,7 +12,6 @@
 #include <lod/kernels/cpu/row_sum.hpp>
 #include <lod/kernels/cpu/vector.hpp>
 #include <lod/kernels/moments.hpp>
-#include <lod/ops/sequence_mean_var.hpp>
 
 #include <algorithm>
 #include <concepts>

@@ -38,9 +38,11 @@ namespace lod::inline LOD_INTERFACE::kernel::inline LOD_TARGET::cpu {
 
 using detail::FloatingPointControl;
 
-/// Work on fewer bytes than this is done by the calling thread: waking another takes as long as reading a quarter of a
-/// MiB from the cache.
+/// Work on fewer bytes than this is done by the calling thread: to share it with one that waits takes as long as
+/// reading that from the cache.
 inline constexpr std::int64_t serial_bytes = 4 * grain;
+/// And for so many, it is worth while even to wake a thread that sleeps, once.
+inline constexpr std::int64_t waking_bytes = 32 * grain;
 
 /// The greatest number of threads that may work at a time. Scratch memory is borrowed for all of them before they
 /// start: then an operation's memory does not depend on how its work is shared out, and running out of it throws.
@@ -54,9 +56,10 @@ inline int max_threads([[maybe_unused]] const CpuExecutor& executor) noexcept {
 #endif
 }
 
-/// Works on the tasks, on at most `threads` threads, the calling one among them, until all are done.
+/// Works on the tasks, which touch so many bytes, on at most `threads` threads, the calling one among them, until all
+/// are done.
 inline void share([[maybe_unused]] const CpuExecutor& executor, lod::detail::SharedTasks& tasks,
-                  [[maybe_unused]] int threads) {
+                  [[maybe_unused]] int threads, [[maybe_unused]] std::int64_t bytes) {
 #if defined(LOD_OPENMP)
   const int team = team_size(threads);
 #  pragma omp parallel num_threads(team)
@@ -70,11 +73,7 @@ inline void share([[maybe_unused]] const CpuExecutor& executor, lod::detail::Sha
 #elif defined(LOD_SERIAL)
   tasks.work();
 #else
-  if (lod::detail::ThreadPool* const pool = executor.pool()) {
-    pool->run(tasks, threads);
-  } else {
-    tasks.work();
-  }
+  executor.pool().run(tasks, threads, bytes >= waking_bytes);
 #endif
   tasks.rethrow();
 }
@@ -98,7 +97,7 @@ void parallel_for(const CpuExecutor& executor, std::int64_t tasks, std::int64_t 
   if (const auto threads = static_cast<int>(std::min<std::int64_t>(max_threads(executor), tasks));
       threads > 1 && bytes >= serial_bytes) {
     lod::detail::SharedTasks shared(tasks, call, &body);
-    share(executor, shared, threads);
+    share(executor, shared, threads, bytes);
   } else {
     for (std::int64_t task = 0; task < tasks; ++task) call(&body, task, 0);
   }

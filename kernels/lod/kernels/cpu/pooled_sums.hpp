@@ -135,6 +135,20 @@ class PooledSums {
   void correct(std::int64_t i, std::int64_t column, const WideSum<B>& sum) const {
     row(i)[column] = static_cast<T>(sum.pooled(type_, sequences_.length(i)));
   }
+  template <std::size_t columns>
+  void operator()(std::int64_t i, NarrowRow<columns, T>& sums) const {
+    if (type_ != PoolType::SUM) {
+      if constexpr (std::floating_point<A>) {
+        const Vector<T> divisor(pool_divisor<A>(type_, sequences_.length(i)));
+        for (Vector<T>& part : sums.part) part /= divisor;
+      } else {
+        alignas(64) A numbers[NarrowRow<columns, T>::vectors * Vector<T>::size];
+        for (std::size_t v = 0; v < sums.vectors; ++v) sums.part[v].store_aligned(numbers + v * Vector<T>::size);
+        return finish_sum(type_, sequences_.length(i), numbers, row_size_, row(i));
+      }
+    }
+    sums.store(row(i));
+  }
   template <std::size_t vectors>
   void operator()(std::int64_t i, VectorRow<vectors, T>& sums) const {
     T* const out = row(i);
@@ -147,6 +161,13 @@ class PooledSums {
         for (std::size_t v = 0; v < vectors; ++v) sums[v].store_aligned(numbers + v * Vector<T>::size);
         return finish_sum(type_, sequences_.length(i), numbers, row_size_, out);
       }
+    }
+    if (row_size_ % lanes < T >> 0) {
+      for (std::int64_t column = 0; column < row_size_; column += lanes<T>) {
+        const auto v = static_cast<std::size_t>(column / lanes<T>);
+        store_first(out + column, sums[v], std::min(row_size_ - column, lanes<T>), 0);
+      }
+      return;
     }
     for (std::size_t v = 0; v < vectors; ++v) {
       T* const part = out + v * Vector<T>::size;

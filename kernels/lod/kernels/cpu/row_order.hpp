@@ -3,6 +3,7 @@
 /// Putting the rows of one sequence in order by vectors: all of them, or the greatest.
 #pragma once
 
+#include <lod/core/sizes.hpp>
 #include <lod/core/target.hpp>
 #include <lod/kernels/cpu/short_sort.hpp>
 #include <lod/kernels/cpu/sort_entry.hpp>

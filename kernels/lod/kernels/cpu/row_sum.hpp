@@ -4,6 +4,7 @@
 #pragma once
 
 #include <lod/core/version.hpp>
+#include <lod/kernels/cpu/narrow_rows.hpp>
 #include <lod/kernels/cpu/parallel.hpp>
 #include <lod/kernels/cpu/rows.hpp>
 #include <lod/kernels/cpu/vector.hpp>
@@ -104,46 +105,54 @@ inline void add_tree(std::size_t rows, A* accumulators, A* sum) {
   for (std::size_t column = 0; column < columns; ++column) sum[column] = accumulators[column];
 }
 
-/// How many whole vectors 16 rows of `columns` columns fill.
+/// The same for the accumulators of 16 rows in vectors.
 template <std::size_t columns, class T>
-inline constexpr std::size_t narrow_vectors = 16 * columns / Vector<T>::size;
-
-/// The same for the accumulators of 16 rows in `narrow_vectors` vectors. Both functions overwrite the accumulators.
-template <std::size_t columns, class T>
-inline void add_tree(Vector<T>* accumulators, Accumulator<T>* sum) {
-  constexpr std::size_t vectors = narrow_vectors<columns, T>;
-  static_assert(vectors * Vector<T>::size == 16 * columns);
-  // As far as whole vectors go.
-  constexpr std::size_t fold = std::min<std::size_t>(vectors & (~vectors + 1), 16);
-  constexpr std::size_t kept = vectors / fold;
-  for (std::size_t folded = vectors / 2; folded >= kept; folded /= 2) {
-    for (std::size_t v = 0; v < folded; ++v) accumulators[v] += accumulators[folded + v];
-  }
-  alignas(64) Accumulator<T> numbers[kept * Vector<T>::size];
-  for (std::size_t v = 0; v < kept; ++v) accumulators[v].store_aligned(numbers + v * Vector<T>::size);
-  add_tree<columns>(16 / fold, numbers, sum);
+[[gnu::always_inline]] inline NarrowRow<columns, T> add_tree(NarrowVectors<columns, T>& accumulators) {
+  return join_rows<columns, T>(accumulators, [](const Vector<T>& a, const Vector<T>& b) { return a + b; });
 }
 
-/// Sums one leaf of rows of 1 to 7 columns.
+/// Sums one leaf of rows of 1 to 7 columns, in registers.
+template <std::size_t columns, class T>
+[[gnu::always_inline]] inline NarrowRow<columns, T> sum_narrow_rows(const ContiguousRows<T>& rows, std::int64_t first,
+                                                                    std::int64_t count) {
+  constexpr std::size_t vectors = narrow_vectors<columns, T>;
+  constexpr std::int64_t block = vectors * lanes<T>;
+  constexpr auto empty = empty_sum<Accumulator<T>>();
+  const T* x = rows(first);
+  std::int64_t left = count * static_cast<std::int64_t>(columns);
+  std::int64_t readable = rows.readable - (x - rows.first);
+  Vector<T> accumulators[vectors];
+  for (std::size_t v = 0; v < vectors; ++v) accumulators[v] = Vector<T>(empty);
+  for (; left >= block; left -= block, readable -= block, x += block) {
+    for (std::size_t v = 0; v < vectors; ++v) accumulators[v] += load(x + v * Vector<T>::size);
+  }
+  // The values that replace missing rows change nothing.
+  for (std::size_t v = 0; v < vectors; ++v, left -= lanes<T>, readable -= lanes<T>, x += lanes<T>) {
+    accumulators[v] += load_first(x, left, empty, readable);
+  }
+  return add_tree<columns, T>(accumulators);
+}
+/// The same for at most 32 rows, by masks: whether a short sequence has more than 16 rows is not asked.
+template <std::size_t columns, class T>
+[[gnu::always_inline]] inline NarrowRow<columns, T> sum_few_narrow_rows(const T* x, std::int64_t count) {
+  constexpr std::size_t vectors = narrow_vectors<columns, T>;
+  constexpr auto empty = empty_sum<Accumulator<T>>();
+  std::int64_t left = count * static_cast<std::int64_t>(columns);
+  Vector<T> accumulators[vectors];
+  const auto read = [&](std::int64_t v) {
+    return load(x + v * lanes<T>, std::min(left - v * lanes<T>, lanes<T>), empty);
+  };
+  for (std::size_t v = 0; v < vectors; ++v) {
+    const auto place = static_cast<std::int64_t>(v);
+    accumulators[v] = read(place) + read(place + static_cast<std::int64_t>(vectors));
+  }
+  return add_tree<columns, T>(accumulators);
+}
 template <std::size_t columns, class T, class Rows>
 inline void sum_narrow_leaf(const Rows& rows, std::int64_t first, std::int64_t count, Accumulator<T>* sum) {
   using A = Accumulator<T>;
   if constexpr (std::same_as<Rows, ContiguousRows<T>>) {
-    constexpr std::size_t vectors = narrow_vectors<columns, T>;
-    constexpr std::int64_t block = vectors * lanes<T>;
-    const T* x = rows(first);
-    std::int64_t left = count * static_cast<std::int64_t>(columns);
-    std::int64_t readable = rows.readable - (x - rows.first);
-    Vector<T> accumulators[vectors];
-    for (std::size_t v = 0; v < vectors; ++v) accumulators[v] = Vector<T>(empty_sum<A>());
-    for (; left >= block; left -= block, readable -= block, x += block) {
-      for (std::size_t v = 0; v < vectors; ++v) accumulators[v] += load(x + v * Vector<T>::size);
-    }
-    // The values that replace missing rows change nothing.
-    for (std::size_t v = 0; v < vectors; ++v, left -= lanes<T>, readable -= lanes<T>, x += lanes<T>) {
-      accumulators[v] += load_first(x, left, empty_sum<A>(), readable);
-    }
-    add_tree<columns, T>(accumulators, sum);
+    sum_narrow_rows<columns, T>(rows, first, count).store(sum);
   } else {
     A accumulators[16 * columns];
     std::fill_n(accumulators, 16 * columns, empty_sum<A>());

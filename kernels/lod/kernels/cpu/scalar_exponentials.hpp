@@ -6,8 +6,8 @@
 
 #include <lod/core/target.hpp>
 #include <lod/kernels/cpu/exponential.hpp>
+#include <lod/kernels/cpu/for_each_short_sequence.hpp>
 #include <lod/kernels/cpu/row_sum.hpp>
-#include <lod/kernels/cpu/short_sequences.hpp>
 #include <lod/kernels/cpu/softmax_terms.hpp>
 #include <lod/kernels/cpu/vector.hpp>
 #include <lod/ops/kernel.hpp>
@@ -41,10 +41,12 @@ class ScalarExponentials {
         sums_(shifts_ + most_sequences) {}
 
   /// The end, at most `end`, of the block of sequences from `begin` on: it stops before a sequence of more than a leaf
-  /// of rows. It is `begin` if the first sequence is such a one.
-  static std::int64_t block_end(const Segments& sequences, std::int64_t begin, std::int64_t end) noexcept {
+  /// of rows. It is `begin` if the first sequence is such a one, or has more numbers than a block.
+  static std::int64_t block_end(const Segments& sequences, std::int64_t begin, std::int64_t end,
+                                std::int64_t row_size = 1) noexcept {
     std::int64_t last = begin;
-    const std::int64_t full = sequences.begin(begin) + most_numbers, most = std::min(end, begin + most_sequences);
+    const std::int64_t full = sequences.begin(begin) + most_numbers / row_size;
+    const std::int64_t most = std::min(end, begin + (most_sequences - slack) / row_size);
     while (last < most && sequences.begin(last + 1) <= full && sequences.length(last) <= leaf_rows) ++last;
     return last;
   }
@@ -84,11 +86,8 @@ class ScalarExponentials {
     }
   }
 
-  /// terms_[k] = x[k] - the shift of its sequence, and shifts_[i] = shift_of(the maximum of sequence i, sums_[i]), for
-  /// vectors of them; unspecified for an empty sequence.
-  template <class ShiftOf>
-  void subtract_shifts(const T* x, const Segments& block, std::int64_t readable,
-                       const ShiftOf& shift_of) const noexcept {
+  /// shifts_[i] = the greatest number of sequence i; unspecified for an empty sequence.
+  void maxima(const T* x, const Segments& block, std::int64_t readable) const noexcept {
     const auto maximum = [&](std::int64_t i) {
       if (block.length(i) > 0) shifts_[i] = greatest_number(x + block.begin(i), block.length(i));
     };
@@ -101,6 +100,12 @@ class ScalarExponentials {
     } else {
       for (std::int64_t i = 0; i < block.size; ++i) maximum(i);
     }
+  }
+  /// After `maxima`: terms_[k] = x[k] - the shift of its sequence, and shifts_[i] = shift_of(shifts_[i], sums_[i]),
+  /// for vectors of them.
+  template <class ShiftOf>
+  void subtract_shifts(const T* x, const Segments& block, std::int64_t readable,
+                       const ShiftOf& shift_of) const noexcept {
     for (std::int64_t i = 0; i < block.size; i += lanes<A>) {
       const auto greatest = Vector<A>::load_unaligned(shifts_ + i);
       shift_of(greatest, Vector<A>::load_unaligned(sums_ + i)).store_unaligned(shifts_ + i);

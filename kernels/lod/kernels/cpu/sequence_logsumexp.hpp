@@ -41,6 +41,7 @@ class ScalarLogsumexp : public ScalarExponentials<T> {
 
   /// y[i] for each sequence of a block. `readable` numbers may be read from x on.
   void run(const T* x, const Segments& block, std::int64_t readable, T* y) const noexcept {
+    this->maxima(x, block, readable);
     this->subtract_shifts(x, block, readable,
                           [](const Vector<A>& greatest, const Vector<A>&) { return logsumexp_shift<A>(greatest); });
     this->exponentials(block.rows(), others_);
@@ -90,6 +91,7 @@ struct Kernel<SequenceLogsumexp> {
       });
     };
     cpu::parallel_sequences(executor, sequences, row_bytes, [&](std::int64_t begin, std::int64_t end, int thread) {
+      const FloatingPointControl flushing(FloatingPointControl::flushing);
       const cpu::ColumnNumbers<A> shift(columns(thread), row_size);
       A* const sum = sums(thread);
       for (std::int64_t i = begin; i < end; ++i) {
@@ -118,6 +120,7 @@ struct Kernel<SequenceLogsumexp> {
       cpu::sum_rows<A>(
           executor, [&](int thread) { return terms(from, rows * row_size, shift, blocks(thread)); }, rows, row_size,
           rows * row_bytes, partial, sums(0));
+      const FloatingPointControl flushing(FloatingPointControl::flushing);
       write(0, sums(0), y + i * row_size);
     });
   }

@@ -56,8 +56,8 @@ void narrow_leaf_distances(const ContiguousRows<T>& rows, std::int64_t count, Ac
     const V distance = load_first(x, left, A{}, readable) - shifts[v];
     add(v, xsimd::select(first_lanes<T>(left), distance, V(A{})));
   }
-  add_tree<columns, T>(sums, sum);
-  add_tree<columns, T>(all_squares, squares);
+  add_tree<columns, T>(sums).store(sum);
+  add_tree<columns, T>(all_squares).store(squares);
 }
 
 /// Adds some rows to the sums of `vectors` vectors of columns, the last of which has `last` columns: four rows at a

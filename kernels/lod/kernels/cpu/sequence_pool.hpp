@@ -5,6 +5,8 @@
 
 #include <lod/core/version.hpp>
 #include <lod/kernels/cpu/exact_sums.hpp>
+#include <lod/kernels/cpu/extremes.hpp>
+#include <lod/kernels/cpu/for_each_short_sequence.hpp>
 #include <lod/kernels/cpu/large_output.hpp>
 #include <lod/kernels/cpu/launch.hpp>
 #include <lod/kernels/cpu/line_writer.hpp>
@@ -12,7 +14,6 @@
 #include <lod/kernels/cpu/pooled_sums.hpp>
 #include <lod/kernels/cpu/row_sum.hpp>
 #include <lod/kernels/cpu/sequence_sums.hpp>
-#include <lod/kernels/cpu/short_sequences.hpp>
 #include <lod/kernels/cpu/vector.hpp>
 #include <lod/ops/sequence_pool.hpp>
 
@@ -52,17 +53,6 @@ void pool_sums(const CpuExecutor& executor, const T* x, const Segments& sequence
   sum_sequences_by_vectors<T>(executor, sequences, row_size, rows_of, finish);
 }
 
-/// Whether `candidate` replaces `best`, which comes before it.
-template <bool minimum, class T>
-inline bool wins(const T& candidate, const T& best) {
-  if constexpr (std::integral<T>) {
-    return minimum ? candidate < best : candidate > best;
-  } else {
-    const auto a = static_cast<Accumulator<T>>(candidate), b = static_cast<Accumulator<T>>(best);
-    return (minimum ? a < b : a > b) | ((a != a) & (b == b));  // no branches: the outcome is random
-  }
-}
-
 /// The greatest (least) number of each column of `length` rows; calls set_row(column, row) with the row that holds it.
 template <bool minimum, class T, class Rows, class SetRow>
 void pool_extremes(const Rows& rows, std::int64_t length, std::int64_t row_size, T* y, const SetRow& set_row) {
@@ -79,50 +69,12 @@ void pool_extremes(const Rows& rows, std::int64_t length, std::int64_t row_size,
   }
 }
 
-/// keep(candidate, best) over all rows of so many vectors, the last perhaps incomplete: the results stay in registers.
-template <std::int64_t vectors, class T, class Rows, class Keep>
-inline void keep_rows(const Rows& rows, std::int64_t length, std::int64_t row_size, T* y, const Keep& keep) {
-  if (length == 1) return copy(rows(0), row_size, y);
-  constexpr std::int64_t full = (vectors - 1) * lanes<T>;
-  const std::int64_t rest = row_size - full;
-  Vector<T> best[static_cast<std::size_t>(vectors)];
-  const auto for_each_row = [&](const auto& read_last) {
-    const auto read = [&](const T* row, std::int64_t v) {
-      return v * lanes<T> < full ? load(row + v * lanes<T>) : read_last(row + full);
-    };
-    const T* const first = rows(0);
-    for (std::int64_t v = 0; v < vectors; ++v) best[v] = read(first, v);
-    for (std::int64_t row = 1; row < length; ++row) {
-      const T* const from = rows(row);
-      for (std::int64_t v = 0; v < vectors; ++v) best[v] = keep(read(from, v), best[v]);
-    }
-  };
-  if (rest == lanes<T>) {
-    for_each_row([](const T* x) { return load(x); });
-  } else {
-    for_each_row([rest](const T* x) { return load(x, rest, Accumulator<T>{}); });
-  }
-  for (std::int64_t v = 0; v + 1 < vectors; ++v) store<T>(y + v * lanes<T>, best[v]);
-  store_first(y + full, best[vectors - 1], rest, 0);
-}
-
-/// Whether numbers compare the same in vectors as alone: unsigned 64-bit numbers are computed in signed ones.
-template <class T>
-inline constexpr bool compares_by_vectors = !std::unsigned_integral<T> || sizeof(T) < sizeof(std::uint64_t);
-
 /// The same without the row: whole vectors at a time, along the columns of wide rows, or across contiguous scalar rows.
 template <bool minimum, class T, class Rows>
 void pool_extremes(const Rows& rows, std::int64_t length, std::int64_t row_size, T* y) {
   if constexpr (!compares_by_vectors<T>) {
     return pool_extremes<minimum>(rows, length, row_size, y, [](std::int64_t, std::int64_t) {});
   }
-  const auto keep = [](const Vector<T>& candidate, const Vector<T>& best) {
-    if constexpr (minimum) {
-      return xsimd::select(falls_below(candidate, best), candidate, best);
-    } else {
-      return xsimd::select(exceeds(candidate, best), candidate, best);
-    }
-  };
   if constexpr (std::same_as<Rows, ContiguousRows<T>>) {
     if (row_size == 1) {
       using A = Accumulator<T>;
@@ -130,8 +82,8 @@ void pool_extremes(const Rows& rows, std::int64_t length, std::int64_t row_size,
       const auto first = static_cast<A>(*x);
       Vector<T> best(first);
       std::int64_t row = 0;
-      for (; row + lanes<T> <= length; row += lanes<T>) best = keep(load(x + row), best);
-      if (row < length) best = keep(load_first(x + row, length - row, first, rows.readable - row), best);
+      for (; row + lanes<T> <= length; row += lanes<T>) best = keep<minimum>(load(x + row), best);
+      if (row < length) best = keep<minimum>(load_first(x + row, length - row, first, rows.readable - row), best);
       if constexpr (std::floating_point<A>) {
         if (xsimd::any(xsimd::isnan(best))) {
           *y = *std::find_if(x, x + length, [](const T& number) { return number != number; });
@@ -154,12 +106,12 @@ void pool_extremes(const Rows& rows, std::int64_t length, std::int64_t row_size,
     }
   }
   if (row_size >= lanes<T> || loads_parts<T>) {
-    if (row_size <= lanes<T>) return keep_rows<1>(rows, length, row_size, y, keep);
-    if (row_size <= 2 * lanes<T>) return keep_rows<2>(rows, length, row_size, y, keep);
-    if (row_size <= 3 * lanes<T>) return keep_rows<3>(rows, length, row_size, y, keep);
-    if (row_size <= 4 * lanes<T>) return keep_rows<4>(rows, length, row_size, y, keep);
+    if (row_size <= lanes<T>) return keep_rows<minimum, 1>(rows, length, row_size, y);
+    if (row_size <= 2 * lanes<T>) return keep_rows<minimum, 2>(rows, length, row_size, y);
+    if (row_size <= 3 * lanes<T>) return keep_rows<minimum, 3>(rows, length, row_size, y);
+    if (row_size <= 4 * lanes<T>) return keep_rows<minimum, 4>(rows, length, row_size, y);
     copy(rows(0), row_size, y);
-    for (std::int64_t row = 1; row < length; ++row) transform(rows(row), y, row_size, y, keep);
+    for (std::int64_t row = 1; row < length; ++row) transform(rows(row), y, row_size, y, keep<minimum, Accumulator<T>>);
   } else {
     pool_extremes<minimum>(rows, length, row_size, y, [](std::int64_t, std::int64_t) {});
   }
@@ -177,19 +129,20 @@ template <class T>
 inline Vector<T> bits_of_places(const xsimd::batch<Place<T>>& places) noexcept {
   return std::bit_cast<Vector<T>>(places);
 }
-/// `count` rows of so many vectors, the first of which is row `first`: what wins against `y` replaces it, and the row's
-/// number replaces the one in `place`. Both stay in registers meanwhile.
-template <bool minimum, std::size_t vectors, class T>
-inline void keep_rows_and_places(const T* x, std::int64_t first, std::int64_t count, T* y, Place<T>* place) {
+/// So many vectors of rows [first, last), from `column` on: what wins against `y` replaces it, and the row's number
+/// replaces the one in `place`. Both stay in registers meanwhile.
+template <bool minimum, std::size_t vectors, class T, class Rows>
+inline void keep_rows_and_places(const Rows& rows, std::int64_t first, std::int64_t last, std::int64_t column, T* y,
+                                 Place<T>* place) {
   using Places = xsimd::batch<Place<T>>;
   Vector<T> best[vectors], places[vectors];
   for (std::size_t v = 0; v < vectors; ++v) {
     best[v] = load(y + v * Vector<T>::size);
     places[v] = bits_of_places<T>(Places::load_unaligned(place + v * Vector<T>::size));
   }
-  for (std::int64_t row = 0; row < count; ++row) {
-    const T* const candidates = x + row * static_cast<std::int64_t>(vectors) * lanes<T>;
-    const Vector<T> here = bits_of_places<T>(Places(static_cast<Place<T>>(first + row)));
+  for (std::int64_t row = first; row < last; ++row) {
+    const T* const candidates = rows(row) + column;
+    const Vector<T> here = bits_of_places<T>(Places(static_cast<Place<T>>(row)));
     for (std::size_t v = 0; v < vectors; ++v) {
       const Vector<T> candidate = load(candidates + v * Vector<T>::size);
       const auto won = minimum ? falls_below(candidate, best[v]) : exceeds(candidate, best[v]);
@@ -203,69 +156,70 @@ inline void keep_rows_and_places(const T* x, std::int64_t first, std::int64_t co
   }
 }
 
-/// The same for rests of rows narrower than a vector, `rest` numbers each, which are `row_size` apart.
-template <bool minimum, class T>
-inline void keep_rests_and_places(const T* x, std::int64_t first, std::int64_t count, std::int64_t row_size,
+/// The same for rests of rows narrower than a vector, `rest` numbers each.
+template <bool minimum, class T, class Rows>
+inline void keep_rests_and_places(const Rows& rows, std::int64_t first, std::int64_t last, std::int64_t column,
                                   std::int64_t rest, T* y, Place<T>* place) {
   using Places = xsimd::batch<Place<T>>;
   alignas(64) Place<T> numbers[Vector<T>::size] = {};
   std::copy_n(place, rest, numbers);
   Vector<T> best = load(y, rest, Accumulator<T>{}), places = bits_of_places<T>(Places::load_aligned(numbers));
-  for (std::int64_t row = 0; row < count; ++row) {
-    const Vector<T> candidate = load(x + row * row_size, rest, Accumulator<T>{});
+  for (std::int64_t row = first; row < last; ++row) {
+    const Vector<T> candidate = load(rows(row) + column, rest, Accumulator<T>{});
     const auto won = minimum ? falls_below(candidate, best) : exceeds(candidate, best);
     best = xsimd::select(won, candidate, best);
-    places = xsimd::select(won, bits_of_places<T>(Places(static_cast<Place<T>>(first + row))), places);
+    places = xsimd::select(won, bits_of_places<T>(Places(static_cast<Place<T>>(row))), places);
   }
   store(y, best, rest);
   std::bit_cast<Places>(places).store_aligned(numbers);
   std::copy_n(numbers, rest, place);
 }
 
-/// The greatest (least) number of each column of `length` <= `most_places` contiguous rows; `place` receives the row
-/// that holds it, for each column.
-template <bool minimum, class T>
-void pool_extremes_and_places(const T* x, std::int64_t length, std::int64_t row_size, T* y, Place<T>* place) {
+/// The greatest (least) number of each column of `length` <= `most_places` rows; `place` receives the row that holds
+/// it, for each column.
+template <bool minimum, class T, class Rows>
+void pool_extremes_and_places(const Rows& rows, std::int64_t length, std::int64_t row_size, T* y, Place<T>* place) {
   if constexpr (!compares_by_vectors<T>) {
-    return pool_extremes<minimum>(
-        ContiguousRows<T>{x, row_size}, length, row_size, y,
-        [=](std::int64_t column, std::int64_t row) { place[column] = static_cast<Place<T>>(row); });
+    return pool_extremes<minimum>(rows, length, row_size, y, [=](std::int64_t column, std::int64_t row) {
+      place[column] = static_cast<Place<T>>(row);
+    });
   }
-  if (row_size == 1) {
-    pool_extremes<minimum>(ContiguousRows<T>{x, 1, length}, length, 1, y);
-    // Equal to it, or a NaN as it is one: zeros of both signs are equal, and so are all NaNs.
-    const auto best = static_cast<Accumulator<T>>(*y);
-    const auto stands = [best](const T& number) {
-      const auto a = static_cast<Accumulator<T>>(number);
-      return (a == best) | ((a != a) & (best != best));
-    };
-    *place = static_cast<Place<T>>(std::find_if(x, x + length, stands) - x);
-    return;
+  if constexpr (std::same_as<Rows, ContiguousRows<T>>) {
+    if (row_size == 1) {
+      pool_extremes<minimum>(rows, length, 1, y);
+      // Equal to it, or a NaN as it is one: zeros of both signs are equal, and so are all NaNs.
+      const auto best = static_cast<Accumulator<T>>(*y);
+      const auto stands = [best](const T& number) {
+        const auto a = static_cast<Accumulator<T>>(number);
+        return (a == best) | ((a != a) & (best != best));
+      };
+      *place = static_cast<Place<T>>(std::find_if(rows.first, rows.first + length, stands) - rows.first);
+      return;
+    }
   }
-  copy(x, row_size, y);
+  copy(rows(0), row_size, y);
   std::fill_n(place, row_size, Place<T>{});
-  if (row_size == 4 * lanes<T>) return keep_rows_and_places<minimum, 4>(x + row_size, 1, length - 1, y, place);
-  if (row_size == 2 * lanes<T>) return keep_rows_and_places<minimum, 2>(x + row_size, 1, length - 1, y, place);
-  if (row_size == lanes<T>) return keep_rows_and_places<minimum, 1>(x + row_size, 1, length - 1, y, place);
+  if (row_size == 4 * lanes<T>) return keep_rows_and_places<minimum, 4>(rows, 1, length, 0, y, place);
+  if (row_size == 2 * lanes<T>) return keep_rows_and_places<minimum, 2>(rows, 1, length, 0, y, place);
+  if (row_size == lanes<T>) return keep_rows_and_places<minimum, 1>(rows, 1, length, 0, y, place);
   // A few rows at a time, which stay in the first-level cache until their last columns have been compared too.
   constexpr std::int64_t step = 16;
   const std::int64_t full = row_size / lanes<T> * lanes<T>;
   for (std::int64_t begin = 1; begin < length; begin += step) {
     const std::int64_t end = std::min(begin + step, length);
-    for (std::int64_t row = begin; row < end; ++row) {
-      const T* const candidates = x + row * row_size;
+    for (std::int64_t row = begin; row < end && full > 0; ++row) {
+      const auto candidates = [from = rows(row)](std::int64_t) { return from; };
       for (std::int64_t column = 0; column < full; column += lanes<T>) {
-        keep_rows_and_places<minimum, 1>(candidates + column, row, 1, y + column, place + column);
+        keep_rows_and_places<minimum, 1>(candidates, row, row + 1, column, y + column, place + column);
       }
     }
     if (full == row_size) continue;
     const bool by_vectors = masked<T> || (loads_parts<T> && full == 0);
     if (by_vectors) {
-      keep_rests_and_places<minimum>(x + begin * row_size + full, begin, end - begin, row_size, row_size - full,
-                                     y + full, place + full);
+      keep_rests_and_places<minimum>(rows, begin, end, full, row_size - full, y + full, place + full);
     }
     for (std::int64_t row = begin; row < end && !by_vectors; ++row) {
-      const T* const candidates = x + row * row_size;
+      const T* const candidates = rows(row);
       for (std::int64_t column = full; column < row_size; ++column) {
         const bool won = wins<minimum>(candidates[column], y[column]);
         y[column] = won ? candidates[column] : y[column];
@@ -284,8 +238,8 @@ void pool_sequence_extremes(const CpuExecutor& executor, const T* x, const Segme
   const std::int64_t numbers = sequences.rows() * row_size;
   const std::int64_t step = chunk_rows(row_size);
   const ThreadScratch<Place<T>> places(executor, index ? row_size : 0);
-  LongSequences long_ones(executor, sequences,
-                          std::min(longest_alone(executor, sequences, row_bytes, step), most_places));
+  const std::int64_t longest = std::min(longest_alone(executor, sequences, row_bytes, step), most_places);
+  LongSequences long_ones(executor, sequences, longest);
   const std::int64_t most_chunks = (long_ones.longest() + step - 1) / step;
   const Workspace::Loan<T> bests(executor.workspace(), most_chunks * row_size);
   const Workspace::Loan<std::int64_t> rows_of_bests(executor.workspace(), index ? most_chunks * row_size : 0);
@@ -297,7 +251,7 @@ void pool_sequence_extremes(const CpuExecutor& executor, const T* x, const Segme
       return;
     }
     Place<T>* const place = places(thread);
-    pool_extremes_and_places<minimum>(from, length, row_size, best, place);
+    pool_extremes_and_places<minimum>(ContiguousRows<T>{from, row_size, length}, length, row_size, best, place);
     for (std::int64_t column = 0; column < row_size; ++column) rows[column] = first + place[column];
   };
 
@@ -318,6 +272,24 @@ void pool_sequence_extremes(const CpuExecutor& executor, const T* x, const Segme
         const PooledShortSequences some(ShortSequences<T>(x, sequences, sequences.rows()), pool_some, pad_value, y);
         return for_each_short_sequence(begin, end, some, one);
       }
+      if (row_size == 1) {
+        const ShortSequences<T> short_ones(x, sequences, sequences.rows());
+        const auto some = [=](std::int64_t i) {
+          const unsigned others = short_ones.template pool_extremes<minimum>(i, pad_value, y + i);
+          if (others != all_short_sequences) short_ones.find_rows(i, y + i, sequences.first, index + i);
+          return others;
+        };
+        return for_each_short_sequence(begin, end, some, one);
+      }
+    }
+    if constexpr (compares_by_vectors<T>) {
+      const bool narrow = row_size <= narrow_row_size && (row_size > 1 || !std::same_as<T, Accumulator<T>>);
+      if (narrow && !index) {
+        const auto some = [=](std::int64_t i) {
+          return pool_narrow_extremes<minimum>(x, sequences, row_size, i, longest, y + i * row_size);
+        };
+        return for_each_short_sequence(begin, end, some, one);
+      }
     }
     for (std::int64_t i = begin; i < end; ++i) one(i);
   });
@@ -336,7 +308,7 @@ void pool_sequence_extremes(const CpuExecutor& executor, const T* x, const Segme
       return;
     }
     Place<T>* const place = places(0);
-    pool_extremes_and_places<minimum>(bests.data(), chunks, row_size, out, place);
+    pool_extremes_and_places<minimum>(ContiguousRows<T>{bests.data(), row_size, chunks}, chunks, row_size, out, place);
     for (std::int64_t column = 0; column < row_size; ++column) {
       index[i * row_size + column] = rows_of_bests[place[column] * row_size + column];
     }
@@ -365,8 +337,9 @@ struct Kernel<SequencePool> {
                              if (length == 0) {
                                cpu::fill(y + i * row_size, row_size, pad_value);
                              } else {
-                               const std::int64_t row = type == PoolType::FIRST ? 0 : length - 1;
-                               cpu::copy(x + (sequences.begin(i) + row) * row_size, row_size, y + i * row_size);
+                               const std::int64_t row = sequences.begin(i) + (type == PoolType::FIRST ? 0 : length - 1);
+                               const std::int64_t room = std::min(sequences.rows() - row, end - i) * row_size;
+                               cpu::copy(x + row * row_size, row_size, y + i * row_size, room);
                              }
                            }
                          });

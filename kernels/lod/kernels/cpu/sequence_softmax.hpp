@@ -9,6 +9,7 @@
 #include <lod/kernels/cpu/exponential.hpp>
 #include <lod/kernels/cpu/large_output.hpp>
 #include <lod/kernels/cpu/launch.hpp>
+#include <lod/kernels/cpu/narrow_softmax.hpp>
 #include <lod/kernels/cpu/parallel.hpp>
 #include <lod/kernels/cpu/row_sum.hpp>
 #include <lod/kernels/cpu/scalar_softmax.hpp>
@@ -137,7 +138,8 @@ void softmax_sequences(const CpuExecutor& executor, const T* x, const Segments& 
   const ThreadScratch<A> columns(executor, Softmax<logarithm, T>::scratch(row_size));
   const ThreadScratch<A> sums(executor, sum_scratch(row_size));
   const ThreadScratch<A> blocks(executor, block_numbers);
-  const ThreadScratch<A> scalar_blocks(executor, row_size == 1 ? ScalarSoftmax<logarithm, T>::scratch() : 0);
+  const bool narrow = !logarithm && row_size > 1 && row_size <= narrow_row_size;
+  const ThreadScratch<A> scalar_blocks(executor, row_size == 1 || narrow ? ScalarExponentials<T>::scratch() : 0);
   LongSequences long_ones(executor, sequences, longest_alone(executor, sequences, row_bytes, step));
   const bool any_long = long_ones.longest() > 0;
   const Workspace::Loan<A> partial(executor.workspace(),
@@ -154,12 +156,14 @@ void softmax_sequences(const CpuExecutor& executor, const T* x, const Segments& 
     Softmax<logarithm, T> softmax(columns(thread), row_size);
     A* const sum = sums(thread);
     A* const block = blocks(thread);
+    const FloatingPointControl flushing(FloatingPointControl::flushing);
+    ScalarSoftmax<logarithm, T> scalars(scalar_blocks(thread), output);
+    std::int64_t alone_until = begin;  // sequences before this one are processed one by one
     for (std::int64_t i = begin; i < end; ++i) {
       const T* const from = x + sequences.begin(i) * row_size;
       T* const to = y + sequences.begin(i) * row_size;
       const std::int64_t room = x == y ? 0 : (sequences.begin(end) - sequences.begin(i)) * row_size;
       if (row_size == 1) {
-        const ScalarSoftmax<logarithm, T> scalars(scalar_blocks(thread), output);
         const std::int64_t last = scalars.block_end(sequences, i, end);
         if (last > i) {
           const Segments some(sequences.offsets + i, last - i, leaf_rows);
@@ -168,6 +172,17 @@ void softmax_sequences(const CpuExecutor& executor, const T* x, const Segments& 
           i = last - 1;
           continue;
         }
+      }
+      if (narrow && i >= alone_until) {
+        const NarrowSoftmax<T> some(scalar_blocks(thread), row_size, output);
+        const std::int64_t last = some.block_end(sequences, i, end, row_size);
+        const std::int64_t readable = x == y ? sequences.begin(last) : sequences.rows();
+        if (last > i && some.run(from, Segments(sequences.offsets + i, last - i, leaf_rows),
+                                 (readable - sequences.begin(i)) * row_size, to)) {
+          i = last - 1;
+          continue;
+        }
+        alone_until = last;
       }
       const std::int64_t rows = sequences.length(i);
       if (rows == 0 || long_ones.note(i, rows)) continue;
@@ -209,6 +224,7 @@ void softmax_sequences(const CpuExecutor& executor, const T* x, const Segments& 
     };
     softmax.settle(sum_exponentials, maxima);
     parallel_ranges(executor, rows, rows * row_bytes, [&](std::int64_t begin, std::int64_t end) {
+      const FloatingPointControl flushing(FloatingPointControl::flushing);
       softmax.normalise(from + begin * row_size, end - begin, to + begin * row_size, 0);
     });
   });
@@ -237,7 +253,7 @@ inline void softmax_grad_scalars(const T* dy, const T* y, std::int64_t rows, T* 
     }
   }
   A total;
-  add_tree<1, T>(sums, &total);
+  add_tree<1, T>(sums).store(&total);
   const Vector<T> sum(total);
   for_each_vector<T>(rows, 1, [&](std::int64_t i, std::int64_t count, std::int64_t) {
     const Vector<T> a = load_vector(dy + i, count, A{}, room - i), b = load_vector(y + i, count, A{}, room - i);

@@ -5,10 +5,10 @@
 
 #include <lod/core/sizes.hpp>
 #include <lod/core/target.hpp>
+#include <lod/kernels/cpu/for_each_short_sequence.hpp>
 #include <lod/kernels/cpu/large_output.hpp>
 #include <lod/kernels/cpu/parallel.hpp>
 #include <lod/kernels/cpu/row_sum.hpp>
-#include <lod/kernels/cpu/short_sequences.hpp>
 #include <lod/kernels/cpu/vector.hpp>
 #include <lod/kernels/sum_tree.hpp>
 #include <lod/kernels/unbounded.hpp>
@@ -121,45 +121,83 @@ template <class T, class Rows, class Finish>
   }
 }
 
-/// Calls write(i, sums) for those of the `short_sequences` sequences from `first` on that have 1 to `leaf_rows` rows of
-/// so many vectors: the sums are a `VectorRow`, the registers in which they add up. Returns a bit for each of the other
-/// sequences, and for all of them if a sum is not finite. Sequence i has the rows rows_of(i, thread), for any thread.
-template <std::size_t vectors, class T, class RowsOf, class Write>
-unsigned sum_vector_rows(const Segments& all, std::int64_t first, const RowsOf& rows_at, const Write& write_one) {
-  // Copies, as in `sum_sequences`.
-  const Segments sequences = all;
-  const RowsOf rows_of = rows_at;
-  const Write write = write_one;
+/// Calls sum(i, length) for those of the `short_sequences` sequences from `first` on that have 1 to `leaf_rows` rows:
+/// it writes the sums, and returns a vector that is finite only if they all are. Returns a bit for each of the other
+/// sequences, and for all of them if a sum is not finite.
+template <class T, class Sum>
+[[gnu::always_inline]] inline unsigned sum_short_sequences(const Segments& sequences, std::int64_t first,
+                                                           const Sum& sum) {
+  using A = Accumulator<T>;
   unsigned others = 0;
-  [[maybe_unused]] Vector<T> total(T{});  // of all sums: finite only if they all are
+  [[maybe_unused]] Vector<T> total(A{});  // of all sums
   for (std::int64_t k = 0; k < short_sequences; ++k) {
     const std::int64_t i = first + k, length = sequences.length(i);
     if (length < 1 || length > leaf_rows) {
       others |= 1U << k;
       continue;
     }
-    auto rows = rows_of(i, 0);
-    rows.set_row_size(static_cast<std::int64_t>(vectors) * lanes<T>);  // known to the compiler from here on
-    VectorRow<vectors, T> sums;
-    if (length == 1) {
-      const T* const row = rows(0);
-      for (std::size_t v = 0; v < vectors; ++v) sums[v] = load(row + v * Vector<T>::size);
-    } else {
-      for (std::size_t v = 0; v < vectors; ++v) sums[v] = Vector<T>(empty_sum<T>());
-      add_vector_rows<vectors, T>(rows, 0, length, sums);
-      if constexpr (std::floating_point<T>) {
-        Vector<T> of_sequence = sums[0];
-        for (std::size_t v = 1; v < vectors; ++v) of_sequence += sums[v];
-        total += of_sequence;
-      }
-    }
-    write(i, sums);
+    const Vector<T> some = sum(i, length);
+    if constexpr (std::floating_point<A>) total += some;
   }
-  if constexpr (std::floating_point<T>) {
+  if constexpr (std::floating_point<A>) {
     if (!all_finite(total)) [[unlikely]]
       return all_short_sequences;
   }
   return others;
+}
+
+/// The same for rows of so many vectors, where write(i, sums) receives the sums as a `VectorRow`, the registers in
+/// which they add up. Sequence i has the rows rows_of(i, thread), for any thread.
+template <std::size_t vectors, class T, class RowsOf, class Write>
+unsigned sum_vector_rows(const Segments& all, std::int64_t first, const RowsOf& rows_at, const Write& write_one) {
+  // Copies, as in `sum_sequences`.
+  const Segments sequences = all;
+  const RowsOf rows_of = rows_at;
+  const Write write = write_one;
+  return sum_short_sequences<T>(
+      sequences, first, [&](std::int64_t i, std::int64_t length) __attribute__((always_inline)) {
+        auto rows = rows_of(i, 0);
+        bool whole = true;
+        if constexpr (std::same_as<decltype(rows), ContiguousRows<T>>) whole = rows.row_size % lanes<T> == 0;
+        if (whole) rows.set_row_size(static_cast<std::int64_t>(vectors) * lanes<T>);  // known to the compiler here
+        VectorRow<vectors, T> sums;
+        Vector<T> of_sequence(T{});
+        if (length == 1) {  // itself, finite or not
+          const T* const row = rows(0);
+          for (std::size_t v = 0; v < vectors; ++v) sums[v] = load(row + v * Vector<T>::size);
+        } else {
+          for (std::size_t v = 0; v < vectors; ++v) sums[v] = Vector<T>(empty_sum<T>());
+          add_vector_rows<vectors, T>(rows, 0, length, sums);
+          if constexpr (std::floating_point<T>) {
+            of_sequence = sums[0];
+            for (std::size_t v = 1; v < vectors; ++v) of_sequence += sums[v];
+          }
+        }
+        write(i, sums);
+        return of_sequence;
+      });
+}
+/// The same for contiguous rows of 1 to 7 columns, where write(i, sums) receives a `NarrowRow`.
+template <std::size_t columns, class T, class RowsOf, class Write>
+unsigned sum_narrow_sequences(const Segments& all, std::int64_t first, const RowsOf& rows_at, const Write& write_one) {
+  const Segments sequences = all;
+  const RowsOf rows_of = rows_at;
+  const Write write = write_one;
+  return sum_short_sequences<T>(
+      sequences, first, [&](std::int64_t i, std::int64_t length) __attribute__((always_inline)) {
+        auto rows = rows_of(i, 0);
+        rows.set_row_size(static_cast<std::int64_t>(columns));
+        NarrowRow<columns, T> sums;
+        if (masked<T> && length <= 32) {
+          sums = sum_few_narrow_rows<columns, T>(rows(0), length);
+        } else {
+          sums = sum_narrow_rows<columns, T>(rows, 0, length);
+        }
+        Vector<T> of_sequence = sums.part[0];
+        for (std::size_t v = 1; v < sums.vectors; ++v) of_sequence += sums.part[v];
+        write(i, sums);
+        return of_sequence;
+      });
 }
 
 /// Sums those of sequences [begin, end) again, on one thread, for which `finish` wrote something that is not finite.
@@ -258,17 +296,45 @@ void sum_sequences(const CpuExecutor& executor, const Segments& sequences, std::
   finish_large_output();
 }
 
-/// The same, but sums of at most `leaf_rows` rows of 1, 2, 4 or 8 vectors go to finish(i, VectorRow), from the
-/// registers in which they add up.
+/// The same, but sums of at most `leaf_rows` rows of 1, 2, 4 or 8 vectors go to finish(i, VectorRow), and those of
+/// contiguous narrow rows to finish(i, NarrowRow), from the registers in which they add up.
 template <class T, class RowsOf, class Finish>
 void sum_sequences_by_vectors(const CpuExecutor& executor, const Segments& sequences, std::int64_t row_size,
                               const RowsOf& rows_of, const Finish& finish) {
-  if constexpr (std::same_as<T, Accumulator<T>>) {
-    // The sums of narrow rows follow another tree.
-    const bool whole = row_size > narrow_row_size && row_size % lanes<T> == 0;
-    const std::int64_t vectors = whole ? row_size / lanes<T> : 0;
-    if (vectors == 1 || vectors == 2 || vectors == 4 || vectors == 8) {
+  if constexpr (std::same_as<decltype(rows_of(0, 0)), ContiguousRows<T>>) {
+    if (row_size <= narrow_row_size) {
       return sum_sequences<T>(executor, sequences, row_size, rows_of, finish, [&](std::int64_t first) {
+        switch (row_size) {
+          case 1:
+            return sum_narrow_sequences<1, T>(sequences, first, rows_of, finish);
+          case 2:
+            return sum_narrow_sequences<2, T>(sequences, first, rows_of, finish);
+          case 3:
+            return sum_narrow_sequences<3, T>(sequences, first, rows_of, finish);
+          case 4:
+            return sum_narrow_sequences<4, T>(sequences, first, rows_of, finish);
+          case 5:
+            return sum_narrow_sequences<5, T>(sequences, first, rows_of, finish);
+          case 6:
+            return sum_narrow_sequences<6, T>(sequences, first, rows_of, finish);
+          default:
+            return sum_narrow_sequences<7, T>(sequences, first, rows_of, finish);
+        }
+      });
+    }
+  }
+  if constexpr (std::same_as<T, Accumulator<T>>) {
+    constexpr bool contiguous = std::same_as<decltype(rows_of(0, 0)), ContiguousRows<T>>;
+    // The sums of narrow rows follow another tree.
+    const bool whole = row_size % lanes<T> == 0;
+    const std::int64_t vectors =
+        row_size > narrow_row_size && (whole || contiguous) ? (row_size + lanes<T> - 1) / lanes<T> : 0;
+    if (vectors == 1 || vectors == 2 || vectors == 4 || (vectors == 8 && whole)) {
+      const std::int64_t more = vectors * lanes<T> - row_size;  // what is read after the last row
+      return sum_sequences<T>(executor, sequences, row_size, rows_of, finish, [&](std::int64_t first) {
+        if (more > 0 && (sequences.rows() - sequences.begin(first + short_sequences)) * row_size < more) {
+          return all_short_sequences;
+        }
         if (vectors == 1) return sum_vector_rows<1, T>(sequences, first, rows_of, finish);
         if (vectors == 2) return sum_vector_rows<2, T>(sequences, first, rows_of, finish);
         if (vectors == 4) return sum_vector_rows<4, T>(sequences, first, rows_of, finish);

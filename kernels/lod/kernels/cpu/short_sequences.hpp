@@ -8,12 +8,10 @@
 
 #include <lod/core/target.hpp>
 #include <lod/kernels/cpu/intrinsics.hpp>
-#include <lod/kernels/cpu/nonempty_sequences.hpp>
 #include <lod/kernels/sum_tree.hpp>
 #include <lod/ops/kernel.hpp>
 #include <lod/ops/sequence_pool.hpp>
 
-#include <algorithm>
 #include <bit>
 #include <cstddef>
 #include <cstdint>
@@ -105,8 +103,25 @@ class ShortSequences<float> {
     const __m512 best = reduce(i, lengths, rule);
     if (rule.unordered != 0) return all_short_sequences;
     store(y, best, lengths, pad_value);
+    if (rule.negative_zeros == 0) return lengths.longer;
     const unsigned zero = _mm512_cmp_ps_mask(best, _mm512_setzero_ps(), _CMP_EQ_OQ);
     return lengths.longer | (zero & ~lengths.empty);
+  }
+
+  void find_rows(std::int64_t i, const float* numbers, std::int64_t origin, std::int64_t* rows) const noexcept {
+    const Lengths lengths(offsets_ + i);
+    alignas(64) std::uint32_t masks[short_sequences];
+    _mm512_store_si512(masks, lengths.masks());
+    for (std::int64_t k = 0; k < short_sequences; ++k) {
+      const float* const x = x_ + offsets_[i + k];
+      const float* const y = x_ + (offsets_[i + k] + 16);
+      const auto low = static_cast<__mmask16>(masks[k]), high = static_cast<__mmask16>(masks[k] >> 16);
+      const __m512 number = _mm512_set1_ps(numbers[k]);
+      const unsigned equal = _mm512_mask_cmp_ps_mask(low, _mm512_maskz_loadu_ps(low, x), number, _CMP_EQ_OQ);
+      const unsigned more = _mm512_mask_cmp_ps_mask(high, _mm512_maskz_loadu_ps(high, y), number, _CMP_EQ_OQ);
+      const unsigned all = equal | more << 16;
+      rows[k] = all == 0 ? -1 : offsets_[i + k] - origin + std::countr_zero(all);
+    }
   }
 
  private:
@@ -153,11 +168,14 @@ class ShortSequences<float> {
     __m512 read(const float* x, std::uint32_t mask) noexcept {
       const __m512 numbers = _mm512_mask_loadu_ps(_mm512_set1_ps(last), static_cast<__mmask16>(mask), x);
       unordered = unordered | _mm512_cmp_ps_mask(numbers, numbers, _CMP_UNORD_Q);
+      constexpr int negative_zero = 0x04;
+      negative_zeros = negative_zeros | _mm512_fpclass_ps_mask(numbers, negative_zero);
       return numbers;
     }
     static constexpr float last =
         minimum ? std::numeric_limits<float>::infinity() : -std::numeric_limits<float>::infinity();
-    unsigned unordered = 0;  ///< where a NaN has been seen
+    unsigned unordered = 0;       ///< where a NaN has been seen
+    unsigned negative_zeros = 0;  ///< likewise
   };
 
   /// Where sequence i + k begins. Prefetches what is read after the next ones: the hardware does not recognize such
@@ -261,8 +279,8 @@ class ShortSequences<float> {
   }
 
   /// y[k] = the greatest (least) number of sequence i + k, or `pad_value`. Returns the sequences that it leaves undone:
-  /// the long ones, all eight if a number is a NaN, and those whose result is a zero, which must have the sign of the
-  /// first one.
+  /// the long ones, all eight if a number is a NaN, and if there is a negative zero those whose result is a zero, which
+  /// must have the sign of the first one.
   template <bool minimum>
   unsigned pool_extremes(std::int64_t i, float pad_value, float* y) const noexcept {
     const Lengths lengths(offsets_ + i);
@@ -271,8 +289,28 @@ class ShortSequences<float> {
     const __m256 best = reduce(i, lengths, rule);
     if (_mm256_movemask_ps(rule.unordered) != 0) return all_short_sequences;
     store(y, best, lengths, pad_value);
+    if (_mm256_movemask_epi8(rule.negative_zeros) == 0) return lengths.longer;
     const __m256 zero = _mm256_cmp_ps(best, _mm256_setzero_ps(), _CMP_EQ_OQ);
     return lengths.longer | (static_cast<unsigned>(_mm256_movemask_ps(zero)) & lengths.not_empty);
+  }
+
+  /// rows[k] = the first row of sequence i + k that holds numbers[k], where row 0 is at offset `origin`; -1 if none
+  /// does. For sequences that `pool_extremes` has not left undone.
+  void find_rows(std::int64_t i, const float* numbers, std::int64_t origin, std::int64_t* rows) const noexcept {
+    const Lengths lengths(offsets_ + i);
+    if (!worthwhile(i, lengths)) return;
+    alignas(32) std::int32_t count[short_sequences];
+    _mm256_store_si256(reinterpret_cast<__m256i*>(count), lengths.numbers);
+    for (std::int64_t k = 0; k < short_sequences; ++k) {
+      const Masked from(x_, offsets_[i + k], count[k]);
+      const __m256 number = _mm256_set1_ps(numbers[k]);
+      unsigned all = 0;
+      for (int vector = 0; vector < 4; ++vector) {
+        const __m256 equal = _mm256_and_ps(_mm256_cmp_ps(from.load(vector), number, _CMP_EQ_OQ), from.mask(vector));
+        all |= static_cast<unsigned>(_mm256_movemask_ps(equal)) << (8 * vector);
+      }
+      rows[k] = all == 0 ? -1 : offsets_[i + k] - origin + std::countr_zero(all);
+    }
   }
 
  private:
@@ -351,9 +389,12 @@ class ShortSequences<float> {
       const __m256 last = _mm256_set1_ps(minimum ? infinity : -infinity);
       const __m256 numbers = _mm256_blendv_ps(last, from.load(vector), from.mask(vector));
       unordered = _mm256_or_ps(unordered, _mm256_cmp_ps(numbers, numbers, _CMP_UNORD_Q));
+      const __m256i negative_zero = _mm256_castps_si256(_mm256_set1_ps(-0.f));
+      negative_zeros = _mm256_or_si256(negative_zeros, _mm256_cmpeq_epi32(_mm256_castps_si256(numbers), negative_zero));
       return numbers;
     }
-    __m256 unordered = _mm256_setzero_ps();  ///< where a NaN has been seen
+    __m256 unordered = _mm256_setzero_ps();           ///< where a NaN has been seen
+    __m256i negative_zeros = _mm256_setzero_si256();  ///< likewise
   };
 
   struct Greatest {
@@ -404,67 +445,5 @@ class ShortSequences<float> {
 };
 #endif
 #undef LOD_SHORT_SEQUENCES_BY_AVX512
-
-/// Calls some(i), which pools those it can of the `short_sequences` sequences from i on and returns a bit for each of
-/// the others; then one(i) for those, and for the last ones. `some` may be a `PooledShortSequences`.
-template <class Some, class One>
-inline void for_each_short_sequence(std::int64_t begin, std::int64_t end, const Some& some, const One& one) {
-  std::int64_t i = begin;
-  while (i + short_sequences <= end) {
-    const std::int64_t stop = std::min(i + NonemptySequences::most, end);
-    if constexpr (requires { some.pool_nonempty(i, stop, one); }) {
-      if (some.looks_nearly_empty(i, stop)) {
-        some.pool_nonempty(i, stop, one);
-        i = stop;
-        continue;
-      }
-    }
-    for (; i + short_sequences <= stop; i += short_sequences) {
-      for (unsigned others = some(i); others != 0; others &= others - 1) one(i + std::countr_zero(others));
-    }
-  }
-  for (; i < end; ++i) one(i);
-}
-
-/// An argument of `for_each_short_sequence`: computes y[i] for each sequence by pool(sequences, i, y + i), where `pool`
-/// is a function of `ShortSequences`. Where most sequences are empty, only the others are pooled.
-template <class T, class Pool>
-class PooledShortSequences {
- public:
-  PooledShortSequences(const ShortSequences<T>& sequences, const Pool& pool, T pad_value, T* y) noexcept
-      : sequences_(sequences), pool_(pool), pad_value_(pad_value), y_(y) {}
-
-  unsigned operator()(std::int64_t i) const noexcept { return pool_(sequences_, i, y_ + i); }
-
-  /// Whether that seems to pay for sequences [begin, end).
-  bool looks_nearly_empty(std::int64_t begin, std::int64_t end) const noexcept {
-    const std::int64_t* const offsets = sequences_.offsets();
-    return offsets[end] - offsets[begin] <= 8 * (end - begin) && sequences_.nearly_all_empty(begin);
-  }
-  /// Pools sequences [begin, end), at most `NonemptySequences::most`; calls one(i) for those that `pool` leaves undone.
-  template <class One>
-  void pool_nonempty(std::int64_t begin, std::int64_t end, const One& one) const {
-    const NonemptySequences some(sequences_.offsets() + begin, end - begin);
-    const ShortSequences<T> gathered = sequences_.at(some.offsets());
-    T pooled[NonemptySequences::most + NonemptySequences::slack];
-    std::uint32_t others[NonemptySequences::most / short_sequences];
-    for (std::int64_t k = 0; k < some.size(); k += short_sequences) {
-      others[k / short_sequences] = pool_(gathered, k, pooled + k);
-    }
-    some.spread(pooled, pad_value_, y_ + begin);
-    for (std::int64_t k = 0; k < some.size(); k += short_sequences) {
-      for (unsigned left = others[k / short_sequences]; left != 0; left &= left - 1) {
-        const std::int64_t other = k + std::countr_zero(left);
-        if (other < some.size()) one(begin + some.place(other));
-      }
-    }
-  }
-
- private:
-  ShortSequences<T> sequences_;
-  Pool pool_;
-  T pad_value_;
-  T* y_;
-};
 
 }  // namespace lod::inline LOD_INTERFACE::kernel::inline LOD_TARGET::cpu

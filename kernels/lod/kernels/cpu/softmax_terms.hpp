@@ -143,6 +143,11 @@ inline auto is_plain(const xsimd::batch<A>& sum) noexcept {
   using V = xsimd::batch<A>;
   return (sum >= V(least_plain_sum<A>)) & (sum <= V(greatest_plain_sum<A>));
 }
+/// Whether the sum of at most a leaf of exponentials is beyond these bounds for certain, by the greatest exponent.
+template <class A>
+inline bool needs_shift(A greatest) noexcept {
+  return greatest > A{70} || greatest < A{-25};  // log 2^100 = 69.3..., log(2^-26 / leaf_rows) = -24.2...
+}
 /// Whether all sums are within these bounds.
 template <class A>
 inline bool are_plain(const A* sums, std::int64_t count) noexcept {

@@ -8,6 +8,7 @@
 #include <lod/core/target.hpp>
 #include <lod/kernels/cpu/half_vector.hpp>
 #include <lod/kernels/cpu/intrinsics.hpp>
+#include <lod/kernels/cpu/narrow_integers.hpp>
 #include <lod/ops/kernel.hpp>
 
 #include <xsimd/xsimd.hpp>
@@ -65,9 +66,7 @@ inline constexpr bool fuses_multiply_add = false;
 #endif
 
 static_assert(HalfVector::lanes == xsimd::batch<float>::size);
-/// The compiler's own vectors for int32, which is computed in int64.
-typedef std::int32_t Int32Vector __attribute__((vector_size(sizeof(xsimd::batch<std::int64_t>) / 2)));
-typedef std::int64_t Int64Vector __attribute__((vector_size(sizeof(xsimd::batch<std::int64_t>))));
+static_assert(sizeof(Int64Vector) == sizeof(xsimd::batch<std::int64_t>));
 
 /// Whether `load` and `store` handle a part of a vector by a mask, as fast as a whole one.
 #ifdef __AVX512F__
@@ -105,10 +104,8 @@ inline Vector<T> load(const T* x) {
     return load(reinterpret_cast<const std::int64_t*>(x));
   } else if constexpr (lod::detail::Half<T>) {
     return __builtin_bit_cast(Vector<T>, HalfVector::load(x));
-  } else if constexpr (std::same_as<T, std::int32_t>) {
-    Int32Vector numbers;
-    std::memcpy(&numbers, x, sizeof numbers);
-    return __builtin_bit_cast(Vector<T>, __builtin_convertvector(numbers, Int64Vector));
+  } else if constexpr (NarrowInteger<T>) {
+    return __builtin_bit_cast(Vector<T>, load_widened(x));
   } else {
     alignas(64) Accumulator<T> wide[Vector<T>::size];
     for (std::size_t i = 0; i < Vector<T>::size; ++i) wide[i] = static_cast<Accumulator<T>>(x[i]);
@@ -170,9 +167,8 @@ inline void store(T* y, const Vector<T>& vector) {
     store<std::int64_t>(reinterpret_cast<std::int64_t*>(y), vector);
   } else if constexpr (lod::detail::Half<T>) {
     HalfVector::store(y, __builtin_bit_cast(HalfVector::Floats, vector));
-  } else if constexpr (std::same_as<T, std::int32_t>) {
-    const auto numbers = __builtin_convertvector(__builtin_bit_cast(Int64Vector, vector), Int32Vector);
-    std::memcpy(y, &numbers, sizeof numbers);
+  } else if constexpr (NarrowInteger<T>) {
+    store_narrowed(y, __builtin_bit_cast(Int64Vector, vector));
   } else {
     alignas(64) Accumulator<T> wide[Vector<T>::size];
     vector.store_aligned(wide);
@@ -230,6 +226,22 @@ template <class A>
   }
 #endif
   return xsimd::all(numbers - numbers == xsimd::batch<A>(A{}));
+}
+
+/// Where numbers are negative zeros.
+template <std::floating_point A>
+inline xsimd::batch_bool<A> is_negative_zero(const xsimd::batch<A>& numbers) {
+#ifdef __AVX512DQ__
+  constexpr int negative_zero = 0x04;
+  if constexpr (std::same_as<A, float> && sizeof(numbers) == 64) {
+    return _mm512_fpclass_ps_mask(numbers, negative_zero);
+  }
+  if constexpr (std::same_as<A, double> && sizeof(numbers) == 64) {
+    return _mm512_fpclass_pd_mask(numbers, negative_zero);
+  }
+#endif
+  const xsimd::batch<A> zero(A{});
+  return (numbers == zero) & (xsimd::batch<A>(A{1}) / numbers < zero);
 }
 
 /// Whether functions that also run on GPUs may be called with vectors. When nvcc compiles for a GPU it also parses the
@@ -376,6 +388,22 @@ inline void copy(const T* x, std::int64_t count, T* y, std::int64_t room) {
   if (i < count) copy(x + i, count - i, y + i);
 }
 
+/// `count` copies of a row of at most `width` bytes, which `row` begins with, by one store each. From y on, `room`
+/// bytes may be written; those after the copies are overwritten later.
+template <std::int64_t width>
+inline void repeat_block(const std::byte* row, std::int64_t row_bytes, std::int64_t count, std::byte* y,
+                         std::int64_t room) {
+  struct alignas(width) Block {
+    std::byte bytes[static_cast<std::size_t>(width)];
+  } block;
+  std::memcpy(&block, row, sizeof block);
+  const std::byte* const end = y + count * row_bytes;
+  for (const std::byte* const last = y + room - width; y < end && y <= last; y += row_bytes) {
+    std::memcpy(y, &block, sizeof block);
+  }
+  for (; y < end; y += row_bytes) std::memcpy(y, row, static_cast<std::size_t>(row_bytes));
+}
+
 /// Writes `count` copies of a row, one after the other, to y, which does not overlap it. There is room for `room` rows;
 /// those written after the copies are overwritten later.
 template <class T>
@@ -384,7 +412,21 @@ inline void repeat_row(const T* row, std::int64_t row_size, std::int64_t count, 
     fill(y, count, *row, room);
     return;
   }
-  for (std::int64_t i = 0; i < count; ++i) copy(row, row_size, y + i * row_size);
+  const std::int64_t bytes = row_size * static_cast<std::int64_t>(sizeof(T));
+  if (bytes > 64 || count < 2) {
+    for (std::int64_t i = 0; i < count; ++i) copy(row, row_size, y + i * row_size);
+    return;
+  }
+  alignas(64) std::byte padded[64];
+#ifdef __AVX512BW__
+  _mm512_store_si512(padded, _mm512_maskz_loadu_epi8(~std::uint64_t{0} >> (64 - bytes), row));
+#else
+  std::memcpy(padded, static_cast<const void*>(row), static_cast<std::size_t>(bytes));
+#endif
+  auto* const to = reinterpret_cast<std::byte*>(y);
+  if (bytes <= 16) return repeat_block<16>(padded, bytes, count, to, room * bytes);
+  if (bytes <= 32) return repeat_block<32>(padded, bytes, count, to, room * bytes);
+  repeat_block<64>(padded, bytes, count, to, room * bytes);
 }
 
 /// The greater of two numbers by the library's rule: NaN is greater than everything, and of equals the first stays. NaN

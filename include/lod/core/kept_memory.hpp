@@ -1,0 +1,136 @@
+// SPDX-License-Identifier: Apache-2.0
+/// @file
+/// @ingroup core
+/// Large blocks of memory that are kept when tensors give them back.
+///
+/// The system takes large blocks back at once, and clears each page of a new one: a result of 64 MiB that is returned
+/// by value then takes several times as long as one that is written to a tensor of before.
+#pragma once
+
+#include <lod/core/device.hpp>
+#include <lod/core/huge_pages.hpp>
+#include <lod/core/target.hpp>
+
+#include <atomic>
+#include <cstddef>
+#include <memory_resource>
+#include <new>
+
+#if defined(__SANITIZE_ADDRESS__)
+#  define LOD_SEES_FREED_MEMORY
+#elif defined(__has_feature)
+#  if __has_feature(address_sanitizer)
+#    define LOD_SEES_FREED_MEMORY
+#  endif
+#endif
+
+namespace lod::inline LOD_INTERFACE {
+
+namespace detail {
+
+/// Blocks of the standard library's `new_delete_resource`, of all threads, which never wait for each other.
+class KeptMemory {
+ public:
+  /// How many bytes are kept at most, unless `limit_kept_memory` says otherwise. A sanitizer must see what is freed.
+#ifdef LOD_SEES_FREED_MEMORY
+  static constexpr std::size_t initial_limit = 0;
+#  undef LOD_SEES_FREED_MEMORY
+#else
+  static constexpr std::size_t initial_limit = std::size_t{256} << 20;
+#endif
+  /// Smaller blocks are kept by the allocator of the C library.
+  static constexpr std::size_t least_bytes = std::size_t{4} << 20;
+
+  /// A block of at least so many bytes, of which `bytes` becomes the size: one that was kept, if it has at most a third
+  /// more, or a new one. Throws what `new_delete_resource` throws, if freeing what is kept does not help.
+  LOD_TAGGED void* allocate(std::size_t& bytes) {
+    if (void* const memory = take(bytes)) return memory;
+    void* memory = nullptr;
+    try {
+      memory = std::pmr::new_delete_resource()->allocate(bytes, alignment);
+    } catch (const std::bad_alloc&) {
+      shrink(0);
+      memory = std::pmr::new_delete_resource()->allocate(bytes, alignment);
+    }
+    advise_huge_pages(memory, bytes);
+    return memory;
+  }
+
+  /// Keeps a block, or frees it if it is small or there is no room for it.
+  LOD_TAGGED void give_back(void* memory, std::size_t bytes) noexcept {
+    if (bytes >= least_bytes) {
+      const std::size_t kept = bytes_.fetch_add(bytes, std::memory_order_relaxed) + bytes;
+      if (kept <= limit_.load(std::memory_order_relaxed)) {
+        Free* const block = ::new (memory) Free{bytes};
+        for (Slot& slot : slots_) {
+          Free* none = nullptr;
+          if (slot.compare_exchange_strong(none, block, std::memory_order_release, std::memory_order_relaxed)) return;
+        }
+      }
+      bytes_.fetch_sub(bytes, std::memory_order_relaxed);
+    }
+    std::pmr::new_delete_resource()->deallocate(memory, bytes, alignment);
+  }
+
+  LOD_TAGGED void limit(std::size_t bytes) noexcept {
+    limit_.store(bytes, std::memory_order_relaxed);
+    shrink(bytes);
+  }
+
+ private:
+  /// The head of a block that is kept.
+  struct Free {
+    std::size_t bytes;
+  };
+  using Slot = std::atomic<Free*>;
+
+  LOD_TAGGED void* take(std::size_t& bytes) noexcept {
+    if (bytes < least_bytes || bytes_.load(std::memory_order_relaxed) == 0) return nullptr;
+    for (Slot& slot : slots_) {
+      Free* const block = slot.exchange(nullptr, std::memory_order_acquire);
+      if (block == nullptr) continue;
+      bytes_.fetch_sub(block->bytes, std::memory_order_relaxed);
+      if (block->bytes >= bytes && block->bytes - bytes <= bytes / 3) {
+        bytes = block->bytes;
+        return block;
+      }
+      give_back(block, block->bytes);
+    }
+    // What was kept in vain leaves its room to the block that will be allocated.
+    const std::size_t limit = limit_.load(std::memory_order_relaxed);
+    shrink(limit > bytes ? limit - bytes : 0);
+    return nullptr;
+  }
+
+  /// Frees blocks until at most so many bytes are kept.
+  LOD_TAGGED void shrink(std::size_t most) noexcept {
+    for (Slot& slot : slots_) {
+      if (bytes_.load(std::memory_order_relaxed) <= most) return;
+      Free* const block = slot.exchange(nullptr, std::memory_order_acquire);
+      if (block == nullptr) continue;
+      const std::size_t bytes = block->bytes;
+      bytes_.fetch_sub(bytes, std::memory_order_relaxed);
+      std::pmr::new_delete_resource()->deallocate(block, bytes, alignment);
+    }
+  }
+
+  Slot slots_[8]{};
+  std::atomic<std::size_t> bytes_{0}, limit_{initial_limit};
+};
+/// Not destroyed: tensors may give memory back until the program has ended.
+inline constinit KeptMemory kept_memory;
+/// Frees what is kept when the program ends, or the library that keeps it is unloaded.
+struct KeptMemoryEnd {
+  LOD_TAGGED ~KeptMemoryEnd() { kept_memory.limit(0); }
+};
+inline const KeptMemoryEnd kept_memory_end{};
+
+}  // namespace detail
+
+/// Limits the memory that is kept when tensors give it back, for the next ones of about the same size: to so many bytes
+/// of the whole program, 256 MiB unless this says otherwise. What exceeds them is freed at once; with 0 none is kept.
+/// Only blocks of at least 4 MiB from `std::pmr::new_delete_resource()`, the default, are kept, at most eight. Any
+/// thread may call it.
+LOD_TAGGED inline void limit_kept_memory(std::size_t bytes) noexcept { detail::kept_memory.limit(bytes); }
+
+}  // namespace lod::inline LOD_INTERFACE

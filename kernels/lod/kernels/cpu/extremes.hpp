@@ -1,0 +1,206 @@
+// SPDX-License-Identifier: Apache-2.0
+/// @file
+/// The greatest or least number of each column of some rows, in vectors. Of equal numbers, zeros of both signs among
+/// them, the first one is the result, and a NaN is greater and less than everything.
+#pragma once
+
+#include <lod/core/target.hpp>
+#include <lod/kernels/cpu/narrow_rows.hpp>
+#include <lod/kernels/cpu/row_sum.hpp>
+#include <lod/kernels/cpu/short_sequences.hpp>
+#include <lod/kernels/cpu/vector.hpp>
+#include <lod/ops/kernel.hpp>
+
+#include <algorithm>
+#include <concepts>
+#include <cstddef>
+#include <cstdint>
+#include <limits>
+
+namespace lod::inline LOD_INTERFACE::kernel::inline LOD_TARGET::cpu {
+
+/// Whether `candidate` replaces `best`, which comes before it.
+template <bool minimum, class T>
+inline bool wins(const T& candidate, const T& best) {
+  if constexpr (std::integral<T>) {
+    return minimum ? candidate < best : candidate > best;
+  } else {
+    const auto a = static_cast<Accumulator<T>>(candidate), b = static_cast<Accumulator<T>>(best);
+    return (minimum ? a < b : a > b) | ((a != a) & (b == b));  // no branches: the outcome is random
+  }
+}
+/// The same for vectors.
+template <bool minimum, class A>
+inline xsimd::batch<A> keep(const xsimd::batch<A>& candidate, const xsimd::batch<A>& best) {
+  return xsimd::select(minimum ? falls_below(candidate, best) : exceeds(candidate, best), candidate, best);
+}
+/// The same where neither is a NaN.
+template <bool minimum, class A>
+inline xsimd::batch<A> keep_ordered(const xsimd::batch<A>& candidate, const xsimd::batch<A>& best) {
+  return xsimd::select(minimum ? candidate < best : candidate > best, candidate, best);
+}
+/// What every number replaces, or equals.
+template <bool minimum, class A>
+inline constexpr A worst_number = std::floating_point<A>
+                                      ? (minimum ? std::numeric_limits<A>::infinity()
+                                                 : -std::numeric_limits<A>::infinity())
+                                      : (minimum ? std::numeric_limits<A>::max() : std::numeric_limits<A>::lowest());
+
+/// The greatest (least) numbers of rows of so many vectors, each read by read(row, v), in registers: best[v].
+template <bool minimum, std::size_t vectors, class T, class Rows, class Read>
+[[gnu::always_inline]] inline void keep_each_row(const Rows& rows, std::int64_t length, const Read& read,
+                                                 Vector<T> (&best)[vectors]) {
+  for (std::size_t v = 0; v < vectors; ++v) best[v] = read(rows(0), v);
+  for (std::int64_t row = 1; row < length; ++row) {
+    const T* const from = rows(row);
+    for (std::size_t v = 0; v < vectors; ++v) best[v] = keep<minimum>(read(from, v), best[v]);
+  }
+}
+/// The same in two halves, of which the first one's results come before the second one's: a row need not wait for the
+/// one before it.
+template <bool minimum, std::size_t vectors, class T, class Rows, class Read>
+[[gnu::always_inline]] inline void keep_halves(const Rows& rows, std::int64_t length, const Read& read,
+                                               Vector<T> (&best)[vectors]) {
+  constexpr bool floating = std::floating_point<Accumulator<T>>;
+  const std::int64_t middle = length / 2;
+  Vector<T> later[vectors];
+  xsimd::batch_bool<Accumulator<T>> unordered(false);
+  const auto add = [&](std::size_t v, const Vector<T>& candidate) {
+    if constexpr (floating) unordered = unordered | xsimd::isnan(candidate);
+    later[v] = keep_ordered<minimum>(candidate, later[v]);
+  };
+  for (std::size_t v = 0; v < vectors; ++v) {
+    best[v] = read(rows(0), v);
+    later[v] = read(rows(middle), v);
+  }
+  for (std::int64_t row = 0; row < middle; ++row) {
+    const T *const a = rows(row), *const b = rows(middle + row);
+    for (std::size_t v = 0; v < vectors; ++v) {
+      const Vector<T> candidate = read(a, v);
+      if constexpr (floating) unordered = unordered | xsimd::isnan(candidate);
+      best[v] = keep_ordered<minimum>(candidate, best[v]);
+      add(v, read(b, v));
+    }
+  }
+  if (length % 2 > 0) {
+    for (std::size_t v = 0; v < vectors; ++v) add(v, read(rows(length - 1), v));
+  }
+  for (std::size_t v = 0; v < vectors; ++v) best[v] = keep_ordered<minimum>(later[v], best[v]);
+  if (floating && xsimd::any(unordered)) keep_each_row<minimum, vectors, T>(rows, length, read, best);
+}
+
+/// The greatest (least) number of each column of rows of so many vectors, the last perhaps incomplete.
+template <bool minimum, std::size_t vectors, class T, class Rows>
+inline void keep_rows(const Rows& rows, std::int64_t length, std::int64_t row_size, T* y) {
+  if (length == 1) return copy(rows(0), row_size, y);
+  constexpr std::int64_t full = (static_cast<std::int64_t>(vectors) - 1) * lanes<T>;
+  const std::int64_t rest = row_size - full;
+  bool whole = rest == lanes<T>;
+  if constexpr (std::same_as<Rows, ContiguousRows<T>>) {  // or read with the first numbers of the next row
+    whole = whole || length * row_size + lanes<T> - rest <= rows.readable;
+  }
+  Vector<T> best[vectors];
+  if (whole) {
+    const auto read = [](const T* row, std::size_t v) { return load(row + v * Vector<T>::size); };
+    keep_halves<minimum, vectors, T>(rows, length, read, best);
+  } else {
+    const auto read = [rest](const T* row, std::size_t v) {
+      return v + 1 < vectors ? load(row + v * Vector<T>::size) : load(row + full, rest, Accumulator<T>{});
+    };
+    keep_each_row<minimum, vectors, T>(rows, length, read, best);
+  }
+  for (std::size_t v = 0; v + 1 < vectors; ++v) store<T>(y + v * Vector<T>::size, best[v]);
+  store_first(y + full, best[vectors - 1], rest, 0);
+}
+
+/// Whether numbers compare the same in vectors as alone: unsigned 64-bit numbers are computed in signed ones.
+template <class T>
+inline constexpr bool compares_by_vectors = !std::unsigned_integral<T> || sizeof(T) < sizeof(std::uint64_t);
+
+/// The greatest (least) numbers of a sequence of contiguous narrow rows, sixteen rows at a time. Returns false, having
+/// written nothing, where the order of the rows may count: there is a NaN, or the result is a zero and zeros of both
+/// signs may be among the numbers.
+template <bool minimum, std::size_t columns, class T>
+[[gnu::always_inline]] inline bool pool_narrow_extremes(const T* x, std::int64_t length, std::int64_t readable, T* y) {
+  using A = Accumulator<T>;
+  constexpr std::size_t vectors = narrow_vectors<columns, T>;
+  constexpr std::int64_t block = vectors * lanes<T>;
+  constexpr A worst = worst_number<minimum, A>;
+  using Truths = xsimd::batch_bool<A>;
+  Vector<T> best[vectors];
+  Truths unordered(false), negative(false);  // where a NaN, a negative zero has been seen
+  const auto add = [&](std::size_t v, const Vector<T>& numbers) {
+    if constexpr (std::floating_point<A>) {
+      unordered = unordered | xsimd::isnan(numbers);
+      negative = negative | is_negative_zero(numbers);
+    }
+    best[v] = keep_ordered<minimum>(numbers, best[v]);
+  };
+  for (std::size_t v = 0; v < vectors; ++v) best[v] = Vector<T>(worst);
+  std::int64_t left = length * static_cast<std::int64_t>(columns);
+  if (masked<T> && length <= 32) {  // as `sum_few_narrow_rows`
+    for (std::size_t v = 0; v < 2 * vectors; ++v, left -= lanes<T>, x += lanes<T>) {
+      add(v % vectors, load(x, std::min(left, lanes<T>), worst));
+    }
+  } else {
+    for (; left >= block; left -= block, readable -= block, x += block) {
+      for (std::size_t v = 0; v < vectors; ++v) add(v, load(x + v * Vector<T>::size));
+    }
+    for (std::size_t v = 0; v < vectors; ++v, left -= lanes<T>, readable -= lanes<T>, x += lanes<T>) {
+      add(v, load_first(x, left, worst, readable));
+    }
+  }
+  const NarrowRow<columns, T> row = join_rows<columns, T>(
+      best, [](const Vector<T>& first, const Vector<T>& second) { return keep_ordered<minimum>(second, first); });
+  if constexpr (std::floating_point<A>) {
+    if (xsimd::any(unordered)) return false;
+    if (xsimd::any(negative)) {
+      Truths zero = row.part[0] == Vector<T>(A{});
+      for (std::size_t v = 1; v < row.vectors; ++v) zero = zero | (row.part[v] == Vector<T>(A{}));
+      if (xsimd::any(zero)) return false;
+    }
+  }
+  row.store(y);
+  return true;
+}
+
+/// The same for the `short_sequences` sequences from i on, y[k * columns] for sequence i + k. Returns a bit for each
+/// sequence that it leaves undone, the empty ones and those of more than `most` rows among them.
+template <bool minimum, std::size_t columns, class T>
+unsigned pool_narrow_extremes(const T* x, const Segments& all, std::int64_t i, std::int64_t most, T* y) {
+  const Segments sequences = all;  // a copy, so that it is not reloaded after each store
+  constexpr auto row_size = static_cast<std::int64_t>(columns);
+  const std::int64_t numbers = sequences.rows() * row_size;
+  unsigned others = 0;
+  for (std::int64_t k = 0; k < short_sequences; ++k) {
+    const std::int64_t length = sequences.length(i + k), first = sequences.begin(i + k) * row_size;
+    const bool done = length > 0 && length <= most &&
+                      pool_narrow_extremes<minimum, columns>(x + first, length, numbers - first, y + k * row_size);
+    others |= static_cast<unsigned>(!done) << k;
+  }
+  return others;
+}
+
+/// The same for any row size up to 7.
+template <bool minimum, class T>
+unsigned pool_narrow_extremes(const T* x, const Segments& sequences, std::int64_t row_size, std::int64_t i,
+                              std::int64_t most, T* y) {
+  switch (row_size) {
+    case 1:
+      return pool_narrow_extremes<minimum, 1>(x, sequences, i, most, y);
+    case 2:
+      return pool_narrow_extremes<minimum, 2>(x, sequences, i, most, y);
+    case 3:
+      return pool_narrow_extremes<minimum, 3>(x, sequences, i, most, y);
+    case 4:
+      return pool_narrow_extremes<minimum, 4>(x, sequences, i, most, y);
+    case 5:
+      return pool_narrow_extremes<minimum, 5>(x, sequences, i, most, y);
+    case 6:
+      return pool_narrow_extremes<minimum, 6>(x, sequences, i, most, y);
+    default:
+      return pool_narrow_extremes<minimum, 7>(x, sequences, i, most, y);
+  }
+}
+
+}  // namespace lod::inline LOD_INTERFACE::kernel::inline LOD_TARGET::cpu

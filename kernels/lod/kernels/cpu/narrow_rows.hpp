@@ -1,0 +1,113 @@
+// SPDX-License-Identifier: Apache-2.0
+/// @file
+/// Sixteen narrow rows as one array of whole vectors, which are joined column by column in registers.
+#pragma once
+
+#include <lod/core/target.hpp>
+#include <lod/kernels/cpu/shuffle.hpp>
+#include <lod/kernels/cpu/vector.hpp>
+
+#include <concepts>
+#include <cstddef>
+#include <cstdint>
+#include <utility>
+
+namespace lod::inline LOD_INTERFACE::kernel::inline LOD_TARGET::cpu {
+
+// Not written by a template parameter: g++ 12 miscompiles vectors whose size depends on one.
+typedef float FloatVector __attribute__((vector_size(sizeof(xsimd::batch<float>))));
+typedef double DoubleVector __attribute__((vector_size(sizeof(xsimd::batch<double>))));
+
+/// How many whole vectors 16 rows of `columns` columns fill.
+template <std::size_t columns, class T>
+inline constexpr std::size_t narrow_vectors = 16 * columns / Vector<T>::size;
+template <std::size_t columns, class T>
+using NarrowVectors = Vector<T>[narrow_vectors<columns, T>];
+
+/// One narrow row, at the start of so many vectors.
+template <std::size_t columns, class T>
+struct NarrowRow {
+  static constexpr std::size_t vectors = (columns + Vector<T>::size - 1) / Vector<T>::size;
+  Vector<T> part[vectors];
+
+  /// As numbers of type Y, `Accumulator<T>` or T.
+  template <class Y>
+  void store(Y* to) const noexcept {
+    if constexpr (columns == 1) {
+      *to = static_cast<Y>(part[0].get(0));
+      return;
+    }
+    constexpr std::size_t whole = columns / Vector<T>::size;
+    for (std::size_t v = 0; v < whole; ++v) cpu::store<Y>(to + v * Vector<T>::size, part[v]);
+    constexpr auto rest = static_cast<std::int64_t>(columns % Vector<T>::size);
+    if constexpr (rest > 0) cpu::store<Y>(to + whole * Vector<T>::size, part[whole], rest);
+  }
+};
+
+/// As `shuffle`, for vectors of xsimd.
+template <class A, class Place>
+[[gnu::always_inline]] inline xsimd::batch<A> permuted(const xsimd::batch<A>& a, const xsimd::batch<A>& b,
+                                                       const Place& place) noexcept {
+  const auto move = [&](auto result) __attribute__((always_inline)) {
+    using PermutedVector = decltype(result);
+    shuffle(__builtin_bit_cast(PermutedVector, a), __builtin_bit_cast(PermutedVector, b), place, result);
+    return __builtin_bit_cast(xsimd::batch<A>, result);
+  };
+  if constexpr (std::same_as<A, float>) return move(FloatVector{});
+  if constexpr (std::same_as<A, double>) return move(DoubleVector{});
+  if constexpr (std::same_as<A, std::int64_t>) return move(Int64Vector{});
+}
+/// The numbers from number `first` on of `a`, followed by those of `b`.
+template <std::size_t first, class A>
+[[gnu::always_inline]] inline xsimd::batch<A> window(const xsimd::batch<A>& a, const xsimd::batch<A>& b) noexcept {
+  if constexpr (first == 0) {
+    return a;
+  } else {
+    return permuted(a, b, [](std::size_t i) { return first + i; });
+  }
+}
+
+/// Joins `rows` pairs of rows that follow each other, row i with row rows + i, for rows = 8, 4, 2, 1: the tree of
+/// sum_tree.hpp. The first `columns` numbers are the result; what is left after them is unspecified.
+template <std::size_t columns, class T, std::size_t rows = 8, class Join>
+[[gnu::always_inline]] inline NarrowRow<columns, T> join_rows(NarrowVectors<columns, T>& numbers,
+                                                              const Join& join) noexcept {
+  constexpr std::size_t size = Vector<T>::size, kept = rows * columns;
+  constexpr std::size_t vectors = (kept + size - 1) / size, last = (2 * kept - 1) / size, next = kept / size;
+  for (std::size_t v = 0; v < vectors; ++v) {
+    const std::size_t low = next + v < last ? next + v : last, high = low < last ? low + 1 : last;
+    numbers[v] = join(numbers[v], window<kept % size>(numbers[low], numbers[high]));
+  }
+  if constexpr (rows > 1) {
+    return join_rows<columns, T, rows / 2>(numbers, join);
+  } else {
+    NarrowRow<columns, T> row;
+    for (std::size_t v = 0; v < row.vectors; ++v) row.part[v] = numbers[v];
+    return row;
+  }
+}
+
+/// The places of numbers that repeat after `columns`.
+template <std::size_t first, std::size_t columns>
+struct RepeatedPlaces {
+  constexpr std::size_t operator()(std::size_t i) const noexcept { return (first + i) % columns; }
+};
+/// One number for each column again and again, in the vectors that as many rows fill as a vector has numbers. Two
+/// vectors can be read from `row` on.
+template <std::size_t columns, class A>
+[[gnu::always_inline]] inline void repeat_columns(const A* row, xsimd::batch<A> (&pattern)[columns]) noexcept {
+  using V = xsimd::batch<A>;
+  const auto fill = [&]<std::size_t... v>(std::index_sequence<v...>) __attribute__((always_inline)) {
+    if constexpr (columns <= 2 * V::size) {
+      const V low = V::load_unaligned(row), high = V::load_unaligned(row + V::size);
+      ((pattern[v] = permuted(low, high, RepeatedPlaces<v * V::size, columns>())), ...);
+    } else {
+      alignas(64) A numbers[columns * V::size];
+      for (std::size_t i = 0; i < columns * V::size; ++i) numbers[i] = row[i % columns];
+      ((pattern[v] = V::load_aligned(numbers + v * V::size)), ...);
+    }
+  };
+  fill(std::make_index_sequence<columns>());
+}
+
+}  // namespace lod::inline LOD_INTERFACE::kernel::inline LOD_TARGET::cpu
