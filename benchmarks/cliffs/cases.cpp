@@ -193,6 +193,42 @@ void add_arithmetic(std::vector<Walk>& all) {
                          [](auto& d) { lod::mul_grad_into(d.executor, d.x, d.x, d.for_each, d.y, d.z); }));
 }
 
+void add_orders(std::vector<Walk>& all) {
+  const Places scalars = {"1"};
+  const Places sorted_lengths = {"100", {"8", "33", "100", "256", "257", "300", "1000", "5000"}, {"mixed", "zipf11"}};
+  const Places values = {"random", {}, {"equal", "signed zeros", "some NaN"}};
+  // Keys of 32 and of 64 bits, of numbers with and without NaNs.
+  const Places types = {"float32", {}, {"float64", "int32", "int64"}};
+  const auto add = [&](const char* name, Touched touched, const auto& call) {
+    all.push_back({name, {scalars, sorted_lengths, values, types}, [=](const Place& place, int threads) {
+                     if (place[3] == "float64") return job_at<double>(place, threads, touched, call);
+                     if (place[3] == "int32") return job_at<std::int32_t>(place, threads, touched, call);
+                     if (place[3] == "int64") return job_at<std::int64_t>(place, threads, touched, call);
+                     return job_at<float>(place, threads, touched, call);
+                   }});
+  };
+  add("sequence_sort", {.rows = 2}, [](auto& d) { lod::sequence_sort_into(d.executor, d.x, d.y); });
+  add("sequence_argsort", {.ids = 1}, [](auto& d) { lod::sequence_argsort_into(d.executor, d.x, d.index); });
+  add("sequence_topk", {}, [](auto& d) { lod::sequence_topk_into(d.executor, d.x, 5, d.y, d.index); });
+  all.push_back(of_float("sequence_cumsum", plain_values, {.rows = 2},
+                         [](auto& d) { lod::sequence_cumsum_into(d.executor, d.x, d.y); }));
+}
+
+/// Rows whose ids the values name.
+struct ListedRows : Rows<float> {
+  ListedRows(const Place& place, int threads)
+      : Rows({place[0], place[1], "random", place[3]}, threads),
+        g(ids(place[2], lod.rows(), lod.rows()), lod.rows(), random_tensor<float>(shape_of(lod.rows(), row_size()))) {}
+  lod::SelectedRows<float> g, merged;
+};
+void add_merging(std::vector<Walk>& all) {
+  const Places of_ids = {"sorted", {}, {"uniform", "reversed", "zipf", "same"}};
+  all.push_back({"merge_add", {row_sizes, {"one"}, of_ids, only_float}, [](const Place& place, int threads) {
+                   return job_of_rows(std::make_shared<ListedRows>(place, threads), {.rows = 2, .ids = 1},
+                                      [](ListedRows& d) { lod::merge_add_into(d.executor, d.g, d.merged); });
+                 }});
+}
+
 struct Tables : Rows<float> {
   Tables(const Place& place, int threads)
       : Rows(place, threads),
@@ -241,6 +277,8 @@ std::vector<Walk> all_walks() {
   add_softmax(walks);
   add_copies(walks);
   add_arithmetic(walks);
+  add_orders(walks);
+  add_merging(walks);
   add_tables(walks);
   return walks;
 }

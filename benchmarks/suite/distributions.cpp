@@ -76,6 +76,10 @@ std::vector<std::int64_t> lengths(std::string_view name, std::int64_t rows) {
   if (name == "empty") return std::vector<std::int64_t>(static_cast<std::size_t>(rows), 0);
   if (name == "all1") return std::vector<std::int64_t>(static_cast<std::size_t>(rows), 1);
   if (name == "one") return {rows};
+  if (name == "mixed") {
+    int k = 0;
+    return up_to(rows, [&k] { return ++k % 16 == 0 ? 100 : 3; });
+  }
   if (name == "pow2align") return up_to(rows, [] { return 16; });
   if (name == "real-like") {
     return up_to(rows, [&] { return std::max<std::int64_t>(std::llround(std::exp(4.5 + normal(engine))), 1); });
@@ -96,6 +100,8 @@ std::vector<std::int64_t> ids(std::string_view name, std::int64_t count, std::in
       const auto rank = static_cast<std::uint64_t>(zipf_rank(engine, 1.05, height));
       id = static_cast<std::int64_t>((rank * factor >> 20) % static_cast<std::uint64_t>(height));
     }
+  } else if (name == "reversed") {
+    for (std::int64_t i = 0; i < count; ++i) result[static_cast<std::size_t>(i)] = (count - 1 - i) * height / count;
   } else if (name == "same") {
     std::ranges::fill(result, height / 3);
   } else {

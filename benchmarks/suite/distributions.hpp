@@ -19,6 +19,7 @@ namespace benchmarks {
 ///   empty90    nine of ten are empty, the others even over 1 to 31
 ///   all1       1 each
 ///   one        one sequence
+///   mixed      15 of 3, then one of 100, and so on
 ///   pow2align  16 each: what a dense tensor would do too
 ///   real-like  log-normal, as words in documents are: mean of the logarithm 4.5, deviation 1
 /// Throws std::invalid_argument for another name.
@@ -29,6 +30,7 @@ std::vector<std::int64_t> lengths(std::string_view name, std::int64_t rows);
 ///   zipf     Zipf with exponent 1.05, the frequent ones spread over the whole range
 ///   same     one id
 ///   sorted   uniform, ascending
+///   reversed descending in even steps
 /// Throws std::invalid_argument for another name.
 std::vector<std::int64_t> ids(std::string_view name, std::int64_t count, std::int64_t height);
 

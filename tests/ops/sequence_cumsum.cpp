@@ -147,6 +147,24 @@ TEST_CASE("sequence_cumsum: the bits depend neither on threads, nor on the batch
   }
 }
 
+TEST_CASE("sequence_cumsum: sequences of medium length have the bits that each has alone") {
+  Engine engine(5);
+  std::vector<std::int64_t> lengths = {100, 3, 33, 64, 65, 512, 511, 513, 128, 0, 400};
+  for (int i = 0; i < 60; ++i) lengths.push_back(random_number(engine, 30, 140));
+  for_each_type(Types<float, double, std::int64_t, lod::float16>(), [&]<class T>(std::type_identity<T>) {
+    const auto x = real_numbers<T>(engine, LoD::from_lengths({lengths}), {});
+    for_each_direction([&](const CumsumOptions& options) {
+      const auto y = lod::sequence_cumsum(lod::CpuExecutor(1), x, options);
+      bool same = true;
+      for (std::int64_t i = 0; i < x.size(); ++i) {
+        const auto alone = lod::sequence_cumsum(lod::CpuExecutor(1), x.between(i, i + 1), options);
+        same = same && same_bits(alone, y.between(i, i + 1));
+      }
+      CHECK(same);
+    });
+  });
+}
+
 TEST_CASE("sequence_cumsum: the error does not grow with the length" * doctest::skip(slow)) {
   const std::int64_t rows = 17'000'000;  // more than 2^24, where adding 1 to a float has no effect
   LoDTensor<float> x(LoD::from_lengths({{rows}}), {});

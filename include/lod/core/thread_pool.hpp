@@ -426,7 +426,7 @@ struct EndOfModule {
 LOD_TAGGED inline ThreadPool& ThreadPool::of_module() {
   ThreadPool* pool = pool_of_module.load(std::memory_order_acquire);
   if (pool) return *pool;
-  ThreadPool* const made = new ThreadPool(usable_processors() - 1);
+  auto* const made = new ThreadPool(usable_processors() - 1);
   if (!pool_of_module.compare_exchange_strong(pool, made, std::memory_order_acq_rel)) {
     delete made;
     return *pool;

@@ -157,6 +157,28 @@ class RunningSums {
     }
   }
 
+  /// The same for a tile of whole groups of `cumsum_group_rows` rows or less, `firsts` of which are the first of their
+  /// sequences; the others follow the one before them. The first one begins at x.
+  void groups(const typename SequenceTile<T>::Sequences& some, const T* x, std::uint32_t firsts,
+              SequenceTile<T>& tile) const noexcept {
+    using Row = typename SequenceTile<T>::Row;
+    short_sequences(tile);
+    Row* const rows = tile.data();
+    alignas(64) A before[Vector<T>::size] = {};
+    A total = start_;
+    for (std::int64_t k = 0; k < some.size(); ++k) {
+      if ((firsts >> k & 1) != 0) total = start_;
+      before[k] = total;
+      const std::int64_t last = some.length(k) - 1;
+      const A sum = rows[last][k];
+      total = plus(total, exclusive_ ? plus(sum, static_cast<A>(x[some.start(k) + last])) : sum);
+    }
+    const auto all = Vector<T>::load_aligned(before);
+    for (std::int64_t row = 0; row < some.longest(); ++row) {
+      rows[row] = __builtin_bit_cast(Row, all + __builtin_bit_cast(Vector<T>, rows[row]));
+    }
+  }
+
   /// Calls body(first_row, count) for the leaves [begin, end) of a sequence of `rows` rows, in order.
   template <class Body>
   void for_each_leaf(std::int64_t rows, std::int64_t begin, std::int64_t end, const Body& body) const noexcept {
@@ -252,6 +274,12 @@ struct Kernel<SequenceCumsum> {
       A* const totals = scratch(thread);
       typename cpu::RunningSums<T, Y>::Bases bases(totals + row_size, row_size);
       for (std::int64_t i = begin; i < end; ++i) {
+        if constexpr (sums_tiles<T, Y>) {
+          if (row_size == 1 && !reverse) {
+            i = sum_tiles_of_groups(running, output, x, sequences, i, end, y);
+            if (i == end) break;
+          }
+        }
         if (running.is_short(sequences.length(i))) {
           i = short_sequences(running, output, x, sequences, i, end, reverse, y);
           if (i == end) break;
@@ -305,11 +333,15 @@ struct Kernel<SequenceCumsum> {
   }
 
  private:
+  /// Whether running sums are computed by tiles.
+  template <class T, class Y>
+  static constexpr bool sums_tiles = std::same_as<T, Y>&& cpu::fills_lines<T>&& cpu::lanes<T> >= 8;
+
   /// Processes short sequences from i on, before `end`. Returns the first that is not short.
   template <class T, class Y>
   static std::int64_t short_sequences(const cpu::RunningSums<T, Y>& running, const cpu::LargeOutput& output, const T* x,
                                       const Segments& sequences, std::int64_t i, std::int64_t end, bool reverse, Y* y) {
-    if constexpr (std::same_as<T, Y> && cpu::fills_lines<T> && cpu::lanes<T> >= 8) {
+    if constexpr (sums_tiles<T, Y>) {
       while (!reverse) {
         i = sum_tiles(running, output, x, sequences, i, end, y);
         // Where a tile does not pay, the next ones are unlikely to.
@@ -361,6 +393,44 @@ struct Kernel<SequenceCumsum> {
       tile.write(some, cpu::low_tile_rows, writer, [](std::int64_t rows) { return rows; });
       i += some.size();
     }
+  }
+
+  /// Processes sequences from i on, before `end`, as long as they are of medium length: a group in each lane. Returns
+  /// the first that is shorter or longer, or has so few of its kind beside it that it is better processed alone.
+  template <class T>
+  static std::int64_t sum_tiles_of_groups(const cpu::RunningSums<T, T>& running, const cpu::LargeOutput& output,
+                                          const T* x, const Segments& sequences, std::int64_t i, std::int64_t end,
+                                          T* y) {
+    constexpr auto lanes = static_cast<std::size_t>(cpu::lanes<T>);
+    const auto is_medium = [&] {
+      return i < end && sequences.length(i) > cpu::low_tile_rows && sequences.length(i) <= leaf_rows;
+    };
+    if (!is_medium()) return i;
+    cpu::LineWriter<T> writer(output, y + sequences.begin(i));
+    while (is_medium()) {
+      const std::int64_t begin = i, first = sequences.begin(i);
+      std::int64_t offsets[lanes + 1] = {};
+      std::size_t size = 0;
+      std::uint32_t firsts = 0;
+      for (; is_medium(); ++i) {
+        const std::int64_t rows = sequences.length(i);
+        const auto groups = static_cast<std::size_t>((rows + cumsum_group_rows - 1) / cumsum_group_rows);
+        if (size + groups > lanes) break;
+        firsts |= std::uint32_t{1} << size;
+        const std::int64_t last = offsets[size] + rows;
+        for (const std::size_t stop = size + groups; size < stop; ++size) {
+          offsets[size + 1] = std::min(offsets[size] + cumsum_group_rows, last);
+        }
+      }
+      const typename cpu::SequenceTile<T>::Sequences some(
+          Segments(offsets, static_cast<std::int64_t>(size), cumsum_group_rows), 0, static_cast<std::int64_t>(size));
+      // A tile takes a quarter of the time of its lanes x rows one by one.
+      if (4 * some.rows() < cpu::lanes<T> * cumsum_group_rows) return begin;
+      cpu::SequenceTile<T> tile(some, x + first, sequences.rows() - first);
+      running.groups(some, x + first, firsts, tile);
+      tile.write(some, cumsum_group_rows, writer, [](std::int64_t rows) { return rows; });
+    }
+    return i;
   }
 };
 
