@@ -164,6 +164,25 @@ TEST_CASE("sequence_softmax: numbers that are all large or all small, beside oth
   }
 }
 
+TEST_CASE("sequence_softmax: numbers around those whose exponentials need a shift, in blocks of any order") {
+  // The bounds of sums, by the logarithm, and those by which the greatest number tells.
+  const float greatest[] = {0, 200, 69, 200, 71, 70, -17, -200, -18, -24, -26, 200, 69.5F};
+  std::vector<std::int64_t> lengths;
+  for (std::int64_t i = 0; i < 2600; ++i) lengths.push_back(i % 33);
+  for (const std::int64_t row_size : {1, 3}) {
+    Engine engine(5);
+    auto x = real_numbers<float>(engine, LoD::from_lengths({lengths}), {row_size});
+    for (std::int64_t i = 0; i < x.size(); ++i) {
+      const auto sequence = x[i];
+      for (float& number : sequence.values()) number = greatest[i / 200] - std::abs(number);
+    }
+    const auto y = lod::sequence_softmax(x);
+    for (std::int64_t i = 0; i < x.size(); ++i) {
+      CHECK(same_bits(lod::sequence_softmax(LoDTensor<float>::copy_of(x.between(i, i + 1))), y.between(i, i + 1)));
+    }
+  }
+}
+
 TEST_CASE("sequence_softmax: one row has all the weight, equal rows have equal parts of it") {
   for_each_type(FloatingTypes(), []<class T>(std::type_identity<T>) {
     Engine engine(8);

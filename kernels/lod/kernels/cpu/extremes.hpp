@@ -50,7 +50,8 @@ inline constexpr A worst_number = std::floating_point<A>
 template <bool minimum, std::size_t vectors, class T, class Rows, class Read>
 [[gnu::always_inline]] inline void keep_each_row(const Rows& rows, std::int64_t length, const Read& read,
                                                  Vector<T> (&best)[vectors]) {
-  for (std::size_t v = 0; v < vectors; ++v) best[v] = read(rows(0), v);
+  const T* const first = rows(0);
+  for (std::size_t v = 0; v < vectors; ++v) best[v] = read(first, v);
   for (std::int64_t row = 1; row < length; ++row) {
     const T* const from = rows(row);
     for (std::size_t v = 0; v < vectors; ++v) best[v] = keep<minimum>(read(from, v), best[v]);
@@ -69,21 +70,24 @@ template <bool minimum, std::size_t vectors, class T, class Rows, class Read>
     if constexpr (floating) unordered = unordered | xsimd::isnan(candidate);
     later[v] = keep_ordered<minimum>(candidate, later[v]);
   };
-  for (std::size_t v = 0; v < vectors; ++v) {
-    best[v] = read(rows(0), v);
-    later[v] = read(rows(middle), v);
-  }
+  // A row may be valid only until the next one is asked for.
+  const T* from = rows(0);
+  for (std::size_t v = 0; v < vectors; ++v) best[v] = read(from, v);
+  from = rows(middle);
+  for (std::size_t v = 0; v < vectors; ++v) later[v] = read(from, v);
   for (std::int64_t row = 0; row < middle; ++row) {
-    const T *const a = rows(row), *const b = rows(middle + row);
+    from = rows(row);
     for (std::size_t v = 0; v < vectors; ++v) {
-      const Vector<T> candidate = read(a, v);
+      const Vector<T> candidate = read(from, v);
       if constexpr (floating) unordered = unordered | xsimd::isnan(candidate);
       best[v] = keep_ordered<minimum>(candidate, best[v]);
-      add(v, read(b, v));
     }
+    from = rows(middle + row);
+    for (std::size_t v = 0; v < vectors; ++v) add(v, read(from, v));
   }
   if (length % 2 > 0) {
-    for (std::size_t v = 0; v < vectors; ++v) add(v, read(rows(length - 1), v));
+    from = rows(length - 1);
+    for (std::size_t v = 0; v < vectors; ++v) add(v, read(from, v));
   }
   for (std::size_t v = 0; v < vectors; ++v) best[v] = keep_ordered<minimum>(later[v], best[v]);
   if (floating && xsimd::any(unordered)) keep_each_row<minimum, vectors, T>(rows, length, read, best);

@@ -11,7 +11,6 @@
 #include <lod/kernels/sum_tree.hpp>
 
 #include <algorithm>
-#include <bit>
 #include <concepts>
 #include <cstddef>
 #include <cstdint>
@@ -94,18 +93,7 @@ struct ComputedRows {
 template <class Compute, class A>
 ComputedRows(Compute, A*) -> ComputedRows<A, Compute>;
 
-/// Adds the accumulators of `rows` rows as a tree; `rows` is a power of two.
-template <std::size_t columns, class A>
-inline void add_tree(std::size_t rows, A* accumulators, A* sum) {
-  for (std::size_t folded = rows / 2; folded > 0; folded /= 2) {
-    for (std::size_t i = 0; i < folded * columns; ++i) {
-      accumulators[i] = plus(accumulators[i], accumulators[folded * columns + i]);
-    }
-  }
-  for (std::size_t column = 0; column < columns; ++column) sum[column] = accumulators[column];
-}
-
-/// The same for the accumulators of 16 rows in vectors.
+/// Adds the accumulators of 16 rows as a tree.
 template <std::size_t columns, class T>
 [[gnu::always_inline]] inline NarrowRow<columns, T> add_tree(NarrowVectors<columns, T>& accumulators) {
   return join_rows<columns, T>(accumulators, [](const Vector<T>& a, const Vector<T>& b) { return a + b; });
@@ -154,18 +142,29 @@ inline void sum_narrow_leaf(const Rows& rows, std::int64_t first, std::int64_t c
   if constexpr (std::same_as<Rows, ContiguousRows<T>>) {
     sum_narrow_rows<columns, T>(rows, first, count).store(sum);
   } else {
-    A accumulators[16 * columns];
-    std::fill_n(accumulators, 16 * columns, empty_sum<A>());
-    for (std::int64_t row = 0; row < count; ++row) {
-      const T* x = rows(first + row);
-      A* to = accumulators + static_cast<std::size_t>(row) % 16 * columns;
-      for (std::size_t column = 0; column < columns; ++column) {
-        to[column] = plus(to[column], static_cast<A>(x[column]));
+    // Sixteen rows at a time are brought side by side.
+    constexpr std::size_t vectors = narrow_vectors<columns, T>;
+    constexpr auto row_size = static_cast<std::int64_t>(columns);
+    alignas(64) A block[16 * columns + Vector<T>::size]{};
+    Vector<T> accumulators[vectors];
+    for (std::size_t v = 0; v < vectors; ++v) accumulators[v] = Vector<T>(empty_sum<A>());
+    for (std::int64_t begin = 0; begin < count; begin += 16) {
+      const std::int64_t some = std::min<std::int64_t>(count - begin, 16);
+      for (std::int64_t row = 0; row < some; ++row) {
+        const T* const x = rows(first + begin + row);
+        A* const to = block + row * row_size;
+        if constexpr (masked<T>) {
+          load(x, row_size, A{}).store_unaligned(to);
+        } else {
+          for (std::size_t column = 0; column < columns; ++column) to[column] = static_cast<A>(x[column]);
+        }
+      }
+      for (std::size_t v = 0; v < vectors; ++v) {
+        const std::int64_t at = static_cast<std::int64_t>(v) * lanes<T>;
+        accumulators[v] += load_first<A>(block + at, some * row_size - at, empty_sum<A>(), lanes<T>);
       }
     }
-    // With fewer than 16 rows, the first steps of the tree would add zeros.
-    const std::size_t used = std::bit_ceil(static_cast<std::size_t>(std::clamp<std::int64_t>(count, 1, 16)));
-    add_tree<columns>(used, accumulators, sum);
+    add_tree<columns, T>(accumulators).store(sum);
   }
 }
 

@@ -5,6 +5,7 @@
 
 #include <lod/core/target.hpp>
 #include <lod/kernels/cpu/large_output.hpp>
+#include <lod/kernels/cpu/row_sum.hpp>
 #include <lod/kernels/cpu/scalar_exponentials.hpp>
 #include <lod/kernels/cpu/softmax_terms.hpp>
 #include <lod/kernels/cpu/vector.hpp>
@@ -34,14 +35,18 @@ class ScalarSoftmax : public ScalarExponentials<T> {
     A* const exponentials = logarithm ? others_ : terms_;
     bool shifted = logarithm || block_before_ == Block::SHIFTED;
     if (shifted) this->maxima(x, block, readable);
-    // Where the maxima tell that no sum would be plain, that need not be tried.
-    if (!logarithm && !(shifted && need_shifts(block))) {
-      this->plain_exponentials(x, count, readable, exponentials);
-      this->sum(block, exponentials);
-      shifted = !are_plain(sums_, block.size);
-      if (shifted) this->maxima(x, block, readable);
-    } else {
-      std::fill_n(sums_, block.size, A{});
+    if constexpr (!logarithm) {
+      // Where the maxima tell of most sequences that their exponentials need a shift, those of the block are not tried.
+      if (shifted && 4 * unsure(block) <= block.size) {
+        sum_unless_shifted(x, block, readable);
+      } else {
+        this->plain_exponentials(x, count, readable, exponentials);
+        this->sum(block, exponentials);
+        const bool has_maxima = shifted;
+        shifted = !are_plain(sums_, block.size);
+        if (shifted && !has_maxima) this->maxima(x, block, readable);
+      }
+      block_before_ = are_plain(sums_, block.size) ? Block::PLAIN : Block::SHIFTED;
     }
     if (shifted) {
       this->subtract_shifts(x, block, readable, [](const Vector<A>& greatest, const Vector<A>& total) {
@@ -50,7 +55,6 @@ class ScalarSoftmax : public ScalarExponentials<T> {
       this->exponentials(count, exponentials);
       this->sum(block, exponentials);
     }
-    block_before_ = shifted ? Block::SHIFTED : Block::PLAIN;
     transform(sums_, block.size, sums_, softmax_normaliser<logarithm, A>);
     if (!logarithm) transform(sums_, block.size, shifts_, [](const Vector<A>& sum) { return Vector<A>(A{1}) / sum; });
     this->for_each_vector_of_sequences(
@@ -70,11 +74,29 @@ class ScalarSoftmax : public ScalarExponentials<T> {
 
  private:
   enum class Block { PLAIN, SHIFTED };
-  /// Whether the maxima alone tell that the exponentials of every sequence need a shift.
-  bool need_shifts(const Segments& block) const noexcept {
-    bool all = true;
-    for (std::int64_t i = 0; i < block.size; ++i) all &= block.length(i) == 0 || needs_shift(shifts_[i]);
-    return all;
+
+  /// After `maxima`: the sequences whose maximum does not tell whether their exponentials need a shift.
+  std::int64_t unsure(const Segments& of) const noexcept {
+    const Segments block = of;
+    std::int64_t count = 0;
+    for (std::int64_t i = 0; i < block.size; ++i) count += block.length(i) > 0 && !needs_shift(shifts_[i]);
+    return count;
+  }
+  /// After `maxima`: sums_[i] = the sum of the exponentials of sequence i; 0 where its maximum tells that they need a
+  /// shift, 1 for an empty sequence.
+  void sum_unless_shifted(const T* x, const Segments& of, std::int64_t readable) const noexcept {
+    const Segments block = of;  // a copy, so that it is not reloaded after each store
+    for (std::int64_t i = 0; i < block.size; ++i) {
+      const std::int64_t first = block.begin(i), length = block.length(i);
+      sums_[i] = static_cast<A>(length == 0);
+      if (length == 0 || needs_shift(shifts_[i])) continue;
+      for (std::int64_t k = 0; k < length; k += lanes<T>) {
+        const std::int64_t at = first + k;
+        exponential(load_vector(x + at, std::min(length - k, lanes<T>), A{}, readable - at))
+            .store_unaligned(terms_ + at);
+      }
+      sum_narrow_leaf<1, A>(ContiguousRows<A>{terms_ + first, 1, length}, 0, length, sums_ + i);
+    }
   }
 
   LargeOutput output_;

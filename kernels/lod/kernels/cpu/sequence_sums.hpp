@@ -121,83 +121,82 @@ template <class T, class Rows, class Finish>
   }
 }
 
-/// Calls sum(i, length) for those of the `short_sequences` sequences from `first` on that have 1 to `leaf_rows` rows:
-/// it writes the sums, and returns a vector that is finite only if they all are. Returns a bit for each of the other
-/// sequences, and for all of them if a sum is not finite.
-template <class T, class Sum>
-[[gnu::always_inline]] inline unsigned sum_short_sequences(const Segments& sequences, std::int64_t first,
-                                                           const Sum& sum) {
-  using A = Accumulator<T>;
-  unsigned others = 0;
-  [[maybe_unused]] Vector<T> total(A{});  // of all sums
-  for (std::int64_t k = 0; k < short_sequences; ++k) {
-    const std::int64_t i = first + k, length = sequences.length(i);
-    if (length < 1 || length > leaf_rows) {
-      others |= 1U << k;
-      continue;
-    }
-    const Vector<T> some = sum(i, length);
-    if constexpr (std::floating_point<A>) total += some;
-  }
-  if constexpr (std::floating_point<A>) {
-    if (!all_finite(total)) [[unlikely]]
-      return all_short_sequences;
-  }
-  return others;
-}
-
-/// The same for rows of so many vectors, where write(i, sums) receives the sums as a `VectorRow`, the registers in
-/// which they add up. Sequence i has the rows rows_of(i, thread), for any thread.
+/// Calls write(i, sums) for those of the `short_sequences` sequences from `first` on that have 1 to `leaf_rows` rows of
+/// so many vectors: the sums are a `VectorRow`, the registers in which they add up. Returns a bit for each of the other
+/// sequences, and for all of them if a sum is not finite. Sequence i has the rows rows_of(i, thread), for any thread.
+/// Contiguous rows may be narrower: whole vectors are read of them, too, with the first numbers of the next row.
 template <std::size_t vectors, class T, class RowsOf, class Write>
 unsigned sum_vector_rows(const Segments& all, std::int64_t first, const RowsOf& rows_at, const Write& write_one) {
   // Copies, as in `sum_sequences`.
   const Segments sequences = all;
   const RowsOf rows_of = rows_at;
   const Write write = write_one;
-  return sum_short_sequences<T>(
-      sequences, first, [&](std::int64_t i, std::int64_t length) __attribute__((always_inline)) {
-        auto rows = rows_of(i, 0);
-        bool whole = true;
-        if constexpr (std::same_as<decltype(rows), ContiguousRows<T>>) whole = rows.row_size % lanes<T> == 0;
-        if (whole) rows.set_row_size(static_cast<std::int64_t>(vectors) * lanes<T>);  // known to the compiler here
-        VectorRow<vectors, T> sums;
-        Vector<T> of_sequence(T{});
-        if (length == 1) {  // itself, finite or not
-          const T* const row = rows(0);
-          for (std::size_t v = 0; v < vectors; ++v) sums[v] = load(row + v * Vector<T>::size);
-        } else {
-          for (std::size_t v = 0; v < vectors; ++v) sums[v] = Vector<T>(empty_sum<T>());
-          add_vector_rows<vectors, T>(rows, 0, length, sums);
-          if constexpr (std::floating_point<T>) {
-            of_sequence = sums[0];
-            for (std::size_t v = 1; v < vectors; ++v) of_sequence += sums[v];
-          }
-        }
-        write(i, sums);
-        return of_sequence;
-      });
+  unsigned others = 0;
+  [[maybe_unused]] Vector<T> total(T{});  // of all sums: finite only if they all are
+  for (std::int64_t k = 0; k < short_sequences; ++k) {
+    const std::int64_t i = first + k, length = sequences.length(i);
+    if (length < 1 || length > leaf_rows) {
+      others |= 1U << k;
+      continue;
+    }
+    auto rows = rows_of(i, 0);
+    bool whole = true;
+    if constexpr (std::same_as<decltype(rows), ContiguousRows<T>>) whole = rows.row_size % lanes<T> == 0;
+    if (whole) rows.set_row_size(static_cast<std::int64_t>(vectors) * lanes<T>);  // known to the compiler here
+    VectorRow<vectors, T> sums;
+    if (length == 1) {
+      const T* const row = rows(0);
+      for (std::size_t v = 0; v < vectors; ++v) sums[v] = load(row + v * Vector<T>::size);
+    } else {
+      for (std::size_t v = 0; v < vectors; ++v) sums[v] = Vector<T>(empty_sum<T>());
+      add_vector_rows<vectors, T>(rows, 0, length, sums);
+      if constexpr (std::floating_point<T>) {
+        Vector<T> of_sequence = sums[0];
+        for (std::size_t v = 1; v < vectors; ++v) of_sequence += sums[v];
+        total += of_sequence;
+      }
+    }
+    write(i, sums);
+  }
+  if constexpr (std::floating_point<T>) {
+    if (!all_finite(total)) [[unlikely]]
+      return all_short_sequences;
+  }
+  return others;
 }
+
 /// The same for contiguous rows of 1 to 7 columns, where write(i, sums) receives a `NarrowRow`.
 template <std::size_t columns, class T, class RowsOf, class Write>
 unsigned sum_narrow_sequences(const Segments& all, std::int64_t first, const RowsOf& rows_at, const Write& write_one) {
   const Segments sequences = all;
   const RowsOf rows_of = rows_at;
   const Write write = write_one;
-  return sum_short_sequences<T>(
-      sequences, first, [&](std::int64_t i, std::int64_t length) __attribute__((always_inline)) {
-        auto rows = rows_of(i, 0);
-        rows.set_row_size(static_cast<std::int64_t>(columns));
-        NarrowRow<columns, T> sums;
-        if (masked<T> && length <= 32) {
-          sums = sum_few_narrow_rows<columns, T>(rows(0), length);
-        } else {
-          sums = sum_narrow_rows<columns, T>(rows, 0, length);
-        }
-        Vector<T> of_sequence = sums.part[0];
-        for (std::size_t v = 1; v < sums.vectors; ++v) of_sequence += sums.part[v];
-        write(i, sums);
-        return of_sequence;
-      });
+  unsigned others = 0;
+  [[maybe_unused]] Vector<T> total(Accumulator<T>{});  // as in `sum_vector_rows`
+  for (std::int64_t k = 0; k < short_sequences; ++k) {
+    const std::int64_t i = first + k, length = sequences.length(i);
+    if (length < 1 || length > leaf_rows) {
+      others |= 1U << k;
+      continue;
+    }
+    auto rows = rows_of(i, 0);
+    rows.set_row_size(static_cast<std::int64_t>(columns));
+    NarrowRow<columns, T> sums;
+    if (masked<T> && length <= 32) {
+      sums = sum_few_narrow_rows<columns, T>(rows(0), length);
+    } else {
+      sums = sum_narrow_rows<columns, T>(rows, 0, length);
+    }
+    if constexpr (std::floating_point<Accumulator<T>>) {
+      for (const Vector<T>& part : sums.part) total += part;
+    }
+    write(i, sums);
+  }
+  if constexpr (std::floating_point<Accumulator<T>>) {
+    if (!all_finite(total)) [[unlikely]]
+      return all_short_sequences;
+  }
+  return others;
 }
 
 /// Sums those of sequences [begin, end) again, on one thread, for which `finish` wrote something that is not finite.
