@@ -38,9 +38,13 @@ struct OperationCall {
 /// In the order of lod::AllOperations.
 using OperationCalls = std::array<OperationCall, lod::AllOperations::size>;
 
-/// All calls for elements of type T. Instantiated, a file for each type, in operations_*.cpp.
+/// All calls for elements of type T. Instantiated in operations_*.cpp.
 template <class T>
 OperationCalls operation_calls();
+/// The same but for operations that take any type and are among byte_calls: for types that are used less, of which
+/// there are many, which compile for a quarter less without them.
+template <class T>
+OperationCalls operation_calls_but_moves();
 /// Calls of the operations that only move rows, for elements of any type: rows of their bytes.
 OperationCalls byte_calls();
 

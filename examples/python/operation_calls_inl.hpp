@@ -7,6 +7,7 @@
 #include "operation_forms.hpp"
 #include "operation_values.hpp"
 
+#include <complex>
 #include <concepts>
 #include <cstddef>
 #include <cstdint>
@@ -133,21 +134,36 @@ struct Caller<Op, T, Takes<Kinds...>> {
   }
 };
 
-/// The place of an operation in the list of all.
+/// The operations of which one call, on rows of bytes, is there for elements of all types that have none of their own.
+using OfBytes = lod::operation::List<
+    lod::op::array_to_lod_tensor, lod::op::array_to_lod_tensor_grad, lod::op::concat, lod::op::concat_grad,
+    lod::op::embedding, lod::op::filter, lod::op::filter_grad, lod::op::filter_rows, lod::op::filter_rows_grad,
+    lod::op::flatten, lod::op::flatten_grad, lod::op::from_dense, lod::op::from_time_major,
+    lod::op::from_time_major_grad, lod::op::insert_level, lod::op::insert_level_grad, lod::op::lod_append,
+    lod::op::lod_append_grad, lod::op::lod_reset, lod::op::lod_reset_grad, lod::op::lod_tensor_to_array,
+    lod::op::lod_tensor_to_array_grad, lod::op::merge_lod_tensor, lod::op::merge_lod_tensor_grad, lod::op::remove_empty,
+    lod::op::remove_empty_grad, lod::op::remove_level, lod::op::remove_level_grad, lod::op::reorder_lod_tensor_by_rank,
+    lod::op::reorder_lod_tensor_by_rank_grad, lod::op::select, lod::op::sequence_concat, lod::op::sequence_concat_grad,
+    lod::op::sequence_expand, lod::op::sequence_expand_as, lod::op::sequence_first_step, lod::op::sequence_last_step,
+    lod::op::sequence_pad, lod::op::sequence_pad_grad, lod::op::sequence_reverse, lod::op::sequence_reverse_grad,
+    lod::op::sequence_slice, lod::op::sequence_slice_grad, lod::op::sequence_unpad, lod::op::sequence_unpad_grad,
+    lod::op::shrink_rnn_memory, lod::op::shrink_rnn_memory_grad, lod::op::split, lod::op::split_at, lod::op::split_grad,
+    lod::op::split_lod_tensor, lod::op::split_lod_tensor_grad, lod::op::split_selected_rows,
+    lod::op::split_selected_rows_grad, lod::op::to_time_major, lod::op::to_time_major_grad, lod::op::transpose_levels,
+    lod::op::transpose_levels_grad, lod::op::unique_sequences, lod::op::unique_sequences_and_wait>;
 template <class Op, class... Ops>
-constexpr std::size_t place_of(lod::operation::List<Ops...>) {
-  std::size_t place = 0;
-  static_cast<void>(((std::same_as<Op, Ops> || (++place, false)) || ...));
-  return place;
+constexpr bool is_one_of(lod::operation::List<Ops...>) {
+  return (std::same_as<Op, Ops> || ...);
 }
 
-/// Calls of those operations of a list that take elements of type T.
-template <class T, class... Ops>
-OperationCalls calls_of(lod::operation::List<Ops...> list) {
+/// Calls of the operations for which `is_chosen<Op>()`, for elements of type T.
+template <class T, class Chosen>
+OperationCalls calls_of(Chosen is_chosen) {
   OperationCalls calls;
-  lod::operation::for_each_operation(list, [&]<class Op>() {
-    if constexpr (Op::template includes<T>) {
-      OperationCall& call = calls[place_of<Op>(lod::AllOperations())];
+  std::size_t place = 0;
+  lod::operation::for_each_operation(lod::AllOperations(), [&]<class Op>() {
+    OperationCall& call = calls[place++];
+    if constexpr (is_chosen.template operator()<Op>()) {
       using OpCaller = Caller<Op, T, typename Form<Op>::Arguments>;
       call.call = &OpCaller::call;
       constexpr bool is_described_here =
@@ -159,7 +175,14 @@ OperationCalls calls_of(lod::operation::List<Ops...> list) {
 }
 template <class T>
 OperationCalls operation_calls() {
-  return calls_of<T>(lod::AllOperations());
+  return calls_of<T>([]<class Op>() { return Op::template includes<T>; });
+}
+template <class T>
+OperationCalls operation_calls_but_moves() {
+  // Of the operations of bytes, some take values for padding, and then only elements of some types.
+  return calls_of<T>([]<class Op>() {
+    return Op::template includes<T> && !(Op::template includes<std::complex<float>> && is_one_of<Op>(OfBytes()));
+  });
 }
 
 }  // namespace lod_python

@@ -8,7 +8,9 @@
 
 #include <pybind11/pybind11.h>
 
+#include <algorithm>
 #include <cstdint>
+#include <memory>
 #include <optional>
 #include <span>
 #include <type_traits>
@@ -126,11 +128,11 @@ struct Form<lod::op::sequence_erase> : WithOptions<> {
   using Arguments = Takes<Dense, IdList>;
   template <class T>
   static auto run(const auto& executor, const lod::LoDTensorView<const T>& x, const IdList& tokens) {
-    std::vector<T> numbers;
-    for (const std::int64_t token : tokens) {
-      numbers.push_back(lod::detail::checked<T>(token, "sequence_erase", "tokens"));
-    }
-    return lod::sequence_erase(executor, x, numbers);
+    const auto numbers = std::make_unique<T[]>(tokens.size());  // of bool, too
+    std::ranges::transform(tokens, numbers.get(), [](std::int64_t token) {
+      return lod::detail::checked<T>(token, "sequence_erase", "tokens");
+    });
+    return lod::sequence_erase(executor, x, std::span<const T>(numbers.get(), tokens.size()));
   }
 };
 template <>

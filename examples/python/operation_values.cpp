@@ -4,6 +4,7 @@
 #include "exchange.hpp"
 #include "operations.hpp"
 
+#include <cstdint>
 #include <string>
 #include <utility>
 #include <vector>
@@ -136,6 +137,10 @@ lod::Scalar to_scalar(py::handle value) {
   if (!PyIndex_Check(value.ptr())) return value.cast<double>();
   const auto number = py::reinterpret_steal<py::object>(PyNumber_Index(value.ptr()));
   if (!number) throw py::error_already_set();
+  if (PyLong_AsLongLong(number.ptr()) == -1 && PyErr_Occurred()) {
+    PyErr_Clear();
+    return number.cast<std::uint64_t>();
+  }
   return number.cast<std::int64_t>();
 }
 

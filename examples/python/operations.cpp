@@ -9,7 +9,7 @@
 
 #include <pybind11/stl.h>
 
-#include <algorithm>
+#include <complex>
 #include <cstddef>
 #include <cstdint>
 #include <map>
@@ -27,12 +27,18 @@ namespace lod_python {
 
 extern template OperationCalls operation_calls<float>();
 extern template OperationCalls operation_calls<double>();
-extern template OperationCalls operation_calls<lod::float16>();
 extern template OperationCalls operation_calls<std::int32_t>();
 extern template OperationCalls operation_calls<std::int64_t>();
-#ifdef LOD_CPU_LIBRARY
+extern template OperationCalls operation_calls<lod::float16>();
 extern template OperationCalls operation_calls<lod::bfloat16>();
-#endif
+extern template OperationCalls operation_calls_but_moves<bool>();
+extern template OperationCalls operation_calls_but_moves<std::int8_t>();
+extern template OperationCalls operation_calls_but_moves<std::int16_t>();
+extern template OperationCalls operation_calls_but_moves<std::uint8_t>();
+extern template OperationCalls operation_calls_but_moves<std::uint32_t>();
+extern template OperationCalls operation_calls_but_moves<std::uint64_t>();
+extern template OperationCalls operation_calls_but_moves<std::complex<float>>();
+extern template OperationCalls operation_calls_but_moves<std::complex<double>>();
 
 namespace {
 
@@ -306,12 +312,20 @@ void bind_operations(py::module_& module) {
   bind_enums(module);
   bind_structures(module);
   const std::pair<lod::DataType, OperationCalls> by_type[] = {
-      {lod::DataType::FP32, operation_calls<float>()},         {lod::DataType::FP64, operation_calls<double>()},
+      {lod::DataType::FP32, operation_calls<float>()},
+      {lod::DataType::FP64, operation_calls<double>()},
+      {lod::DataType::INT32, operation_calls<std::int32_t>()},
+      {lod::DataType::INT64, operation_calls<std::int64_t>()},
       {lod::DataType::FP16, operation_calls<lod::float16>()},
-#ifdef LOD_CPU_LIBRARY
       {lod::DataType::BF16, operation_calls<lod::bfloat16>()},
-#endif
-      {lod::DataType::INT32, operation_calls<std::int32_t>()}, {lod::DataType::INT64, operation_calls<std::int64_t>()},
+      {lod::DataType::BOOL, operation_calls_but_moves<bool>()},
+      {lod::DataType::INT8, operation_calls_but_moves<std::int8_t>()},
+      {lod::DataType::INT16, operation_calls_but_moves<std::int16_t>()},
+      {lod::DataType::UINT8, operation_calls_but_moves<std::uint8_t>()},
+      {lod::DataType::UINT32, operation_calls_but_moves<std::uint32_t>()},
+      {lod::DataType::UINT64, operation_calls_but_moves<std::uint64_t>()},
+      {lod::DataType::COMPLEX64, operation_calls_but_moves<std::complex<float>>()},
+      {lod::DataType::COMPLEX128, operation_calls_but_moves<std::complex<double>>()},
   };
   const OperationCalls of_bytes = byte_calls();
   py::options options;

@@ -274,13 +274,36 @@ class BesideNumPy(unittest.TestCase):
 
 class Arguments(unittest.TestCase):
     def test_elements_of_every_type(self) -> None:
-        for dtype in ("float16", "float32", "float64", "int32", "int64"):
-            x = batch(np.array([1, 2, 3, 4, 5], dtype))
-            pooled = lt.sequence_pool(x, PoolType.SUM)
-            self.assertEqual((pooled.tolist(), pooled.dtype), ([3, 0, 12], np.dtype(dtype)))
+        for dtype in ("bool", "int8", "int16", "int32", "int64", "uint8", "uint32", "uint64", "float16", "float32",
+                      "float64"):  # fmt: skip
+            with self.subTest(dtype=dtype):
+                self.check_elements_of(dtype)
+        mask = lt.lod_reset(lt.sequence_mask([1, 2], lt.BF16), [[0, 2]])  # which NumPy has not
+        self.assertEqual(repr(lt.sequence_pool(lt.add(mask, mask), PoolType.SUM)), "LoDTensor BF16 {1, 2}\n[[4, 2]]")
         w, half = np.ones((2, 2), "float16"), np.zeros((2, 2), "float32")
         lt.momentum(w, half, np.ones((2, 2), "float16"), learning_rate=0.5)
         self.assertEqual(w.tolist(), [[0.5] * 2] * 2)
+
+    def check_elements_of(self, dtype: Any) -> None:
+        x = LoDTensor([[1, 0], [], [1, 0, 0]], dtype=dtype)
+        for pooled, expected in ((lt.sequence_pool(x, PoolType.SUM), [1, 0, 1]),
+                                 (lt.sequence_pool(x, PoolType.MAX, pad_value=1), [1, 1, 1]),
+                                 (lt.sequence_min_pool(x).values, [0, 0, 0])):  # fmt: skip
+            self.assertEqual((pooled.tolist(), pooled.data_type), (expected, x.data_type))
+        self.assertEqual(lt.sequence_sort(x).tolist(), [[0, 1], [], [0, 0, 1]])
+        self.assertEqual(lt.sequence_cumsum(x).tolist(), [[1, 1], [], [1, 1, 1]])
+        padded = lt.sequence_pad(x, pad_value=1)
+        self.assertEqual(padded.dense.tolist(), [[1, 0, 1], [1, 1, 1], [1, 0, 0]])
+        self.assertEqual(lt.sequence_mask([1, 2], dtype).tolist(), [[1, 0], [1, 1]])
+        self.assertEqual(lt.map_sequences(x, lambda s: s).tolist(), x.tolist())
+        table = np.array([[1, 0], [0, 1]], dtype)
+        self.assertEqual(lt.embedding(table, [[1], [0]]).tolist(), [[[0, 1]], [[1, 0]]])
+        self.assertEqual(lt.to_dense(lt.embedding_grad(table, [1, 1], 2)).tolist()[0], [0, 0])
+        if np.issubdtype(dtype, np.integer):
+            self.assertEqual(lt.sequence_erase(x, [0]).tolist(), [[1], [], [1]])
+            self.assertEqual(lt.edit_distance(x, x, normalized=False).tolist(), [0, 0, 0])
+        if x.data_type != lt.BOOL:
+            self.assertEqual(lt.add(x, x).tolist(), [[2, 0], [], [2, 0, 0]])
 
     def test_rows_of_any_type_are_moved(self) -> None:
         for dtype in ("bool", "int8", "uint8", "int16", "uint32", "complex64"):
@@ -297,8 +320,10 @@ class Arguments(unittest.TestCase):
                 self.assertEqual(lt.array_to_lod_tensor(lt.lod_tensor_to_array(x, table), table).tolist(), x.tolist())
                 parts = lt.split_selected_rows(lt.SelectedRows([0, 3], 4, values[:2]), [2, 2])
                 self.assertEqual([part.value.dtype for part in parts], [np.dtype(dtype)] * 2)
-        with self.assertRaisesRegex(TypeError, "elements of type INT8, expected one of"):
-            lt.sequence_pad(batch(np.zeros(5, "int8")), pad_value=1)
+        x = batch(np.arange(5, dtype="complex64"))
+        self.assertEqual(lt.sequence_reshape(x[2:3], 3).numpy().tolist(), [[2, 3, 4]])
+        with self.assertRaisesRegex(TypeError, "elements of type COMPLEX64, expected one of"):
+            lt.sequence_pad(x, pad_value=1)
 
     def test_whatever_has_the_memory_is_taken(self) -> None:
         class OnlyDLPack:

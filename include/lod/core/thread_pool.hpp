@@ -200,6 +200,7 @@ class ThreadPool {
   /// Invites up to `wanted` threads, and returns how many: those that wait, if `wake`, those that sleep, and new ones.
   LOD_TAGGED int invite(SharedTasks& tasks, int wanted, bool wake) noexcept {
     int invited = 0;
+    caller_at_.store(processor(), std::memory_order_relaxed);
     for (Worker* worker = workers_.load(std::memory_order_acquire); worker && invited < wanted; worker = worker->next) {
       SharedTasks* state = worker->state.load(std::memory_order_relaxed);
       if (state && !(wake && state == asleep())) continue;
@@ -276,11 +277,12 @@ class ThreadPool {
         worker.pool.doze(worker);
       } else if (worker.state.compare_exchange_strong(tasks, at_work(), std::memory_order_acq_rel)) {
         const std::int64_t aside = time_aside();
-        tasks->work();
+        const bool displaces = worker.pool.displaces_caller();
+        if (!displaces) tasks->work();                           // else it is better off without this thread
         worker.state.store(nullptr, std::memory_order_release);  // first: the caller may have more work at once
         tasks->finish();
         if (forks_before != worker.pool.forks_) return nullptr;  // in a child of a task's, whose only thread this is
-        if (time_aside() - aside > 2 * waking) worker.pool.note_delay();
+        if (displaces || time_aside() - aside > 2 * waking) worker.pool.note_delay();
       }
     }
   }
@@ -288,7 +290,8 @@ class ThreadPool {
   /// Until there is something to do: looks for some time, then sleeps.
   LOD_TAGGED void doze(Worker& worker) noexcept {
     const auto invited = [&worker] { return worker.state.load(std::memory_order_relaxed) != nullptr; };
-    if (spin(invited, patience)) return;
+    if (displaces_caller()) step_aside();
+    if (!displaces_caller() && spin(invited, patience)) return;
     SharedTasks* state = nullptr;
     if (!worker.state.compare_exchange_strong(state, asleep(), std::memory_order_acq_rel)) return;
     for (;;) {
@@ -296,6 +299,32 @@ class ThreadPool {
       if (worker.state.load(std::memory_order_acquire) != asleep()) return;
       worker.bell.wait(rings);
     }
+  }
+
+  /// Whether the calling thread was put on the processor from which threads were last invited, since all others are
+  /// busy: then it must leave it to who invited it.
+  LOD_TAGGED bool displaces_caller() const noexcept {
+    const int here = processor();
+    return here >= 0 && here == caller_at_.load(std::memory_order_relaxed);
+  }
+  /// Moves the calling thread to another of the processors that it may use.
+  LOD_TAGGED static void step_aside() noexcept {
+#ifdef __linux__
+    cpu_set_t all;
+    const int here = processor();
+    if (here < 0 || sched_getaffinity(0, sizeof all, &all) != 0 || CPU_COUNT(&all) < 2) return;
+    cpu_set_t others = all;
+    CPU_CLR(static_cast<std::size_t>(here), &others);
+    if (sched_setaffinity(0, sizeof others, &others) == 0) sched_setaffinity(0, sizeof all, &all);
+#endif
+  }
+  /// The number of the processor that the calling thread is on; negative where that is not known.
+  LOD_TAGGED static int processor() noexcept {
+#ifdef __linux__
+    return sched_getcpu();
+#else
+    return -1;
+#endif
   }
 
   /// Looks again and again whether done(), for so many nanoseconds; once, while the processors are busy.
@@ -374,6 +403,7 @@ class ThreadPool {
   std::atomic<bool> starting_ = false;
   std::atomic<int> room_;
   std::atomic<std::int64_t> busy_until_ = 0, busy_for_ = 0, last_run_ = 0;  // on the clock
+  std::atomic<int> caller_at_ = -1;
   std::atomic<int> undelayed_ = 0;  // shared operations since a thread was put aside
   int forks_ = 0;
   alignas(64) std::atomic<int> callers_ = 0;  // the threads in run()
@@ -396,7 +426,7 @@ struct EndOfModule {
 LOD_TAGGED inline ThreadPool& ThreadPool::of_module() {
   ThreadPool* pool = pool_of_module.load(std::memory_order_acquire);
   if (pool) return *pool;
-  ThreadPool* const made = new ThreadPool(usable_processors() - 1);
+  auto* const made = new ThreadPool(usable_processors() - 1);
   if (!pool_of_module.compare_exchange_strong(pool, made, std::memory_order_acq_rel)) {
     delete made;
     return *pool;

@@ -173,9 +173,10 @@ class PreparedBlock final : public BlockToRun {
   }
   const VarDesc* find_var(std::string_view name) const override { return running_.program->find_var(name, block_); }
 
- private:
+ protected:
   WaitingTime& waiting_time_left() noexcept override { return running_.waiting_time_left; }
 
+ private:
   /// Whether operators may run at the same time.
   static constexpr bool has_threads = std::same_as<E, CpuExecutor>;
 

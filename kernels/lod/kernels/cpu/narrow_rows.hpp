@@ -49,8 +49,8 @@ template <class A, class Place>
 [[gnu::always_inline]] inline xsimd::batch<A> permuted(const xsimd::batch<A>& a, const xsimd::batch<A>& b,
                                                        const Place& place) noexcept {
   const auto move = [&](auto result) __attribute__((always_inline)) {
-    using Numbers = decltype(result);
-    shuffle(__builtin_bit_cast(Numbers, a), __builtin_bit_cast(Numbers, b), place, result);
+    using PermutedVector = decltype(result);
+    shuffle(__builtin_bit_cast(PermutedVector, a), __builtin_bit_cast(PermutedVector, b), place, result);
     return __builtin_bit_cast(xsimd::batch<A>, result);
   };
   if constexpr (std::same_as<A, float>) return move(FloatVector{});
