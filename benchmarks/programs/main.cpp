@@ -6,9 +6,10 @@
 ///     standard input, a line of RUNS SENTENCES LENGTH... ID..., and answers each with a line of the tags, and one of
 ///     the milliseconds of each run
 ///   benchmark_programs model FOLDER THREADS [dnnl] a program that PaddlePaddle wrote, on the tensors in its folder
-///   feed,
-///     for images.py, by oneDNN or without it: reads numbers of runs, and answers each with a line of their
+///     feed, for images.py, by oneDNN or without it: reads numbers of runs, and answers each with a line of their
 ///     milliseconds
+///   benchmark_programs train FOLDER LOSS THREADS   a program that trains, as written by
+///     tests/programs/paddle_training_test.py, for training.py: answers in the same way, and with the last loss
 #include "examples/lac/analyser.hpp"
 #include <lod/io/paddle.hpp>
 #include <lod/program.hpp>
@@ -91,6 +92,32 @@ int lac_jobs(const std::string& parameters, int threads) {
   return 0;
 }
 
+/// The tensors of a folder, by the names of their files.
+lod::Feed tensors_in(const std::filesystem::path& folder) {
+  lod::Feed tensors;
+  for (const auto& file : std::filesystem::directory_iterator(folder)) {
+    tensors.emplace(file.path().filename().string(), lod::paddle::load_tensor(file.path().string()));
+  }
+  return tensors;
+}
+
+int training_jobs(const std::filesystem::path& folder, const std::string& loss, int threads) {
+  lod::Scope scope;
+  lod::run(lod::paddle::load_program((folder / "startup").string()), scope);
+  for (auto& [name, value] : tensors_in(folder / "parameters")) scope.var(name).get<lod::AnyLoDTensor>() = value;
+  const lod::Feed feed = tensors_in(folder / "feed");
+  lod::PreparedProgram prepared(lod::CpuExecutor(threads), lod::paddle::load_program((folder / "program").string()),
+                                scope, {loss});
+  for (int runs = 0; std::cin >> runs;) {
+    float last = 0;
+    for (int i = 0; i < runs; ++i) {
+      std::cout << milliseconds([&] { last = prepared.run(feed)[0].view<float>().data()[0]; }) << ' ';
+    }
+    std::cout << last << std::endl;
+  }
+  return 0;
+}
+
 int model_jobs(const std::filesystem::path& folder, int threads, bool is_by_dnnl) {
   if (is_by_dnnl) {
 #ifdef LOD_BENCHMARK_DNNL
@@ -100,10 +127,7 @@ int model_jobs(const std::filesystem::path& folder, int threads, bool is_by_dnnl
 #endif
   }
   lod::Scope scope;
-  for (const auto& file : std::filesystem::directory_iterator(folder / "feed")) {
-    scope.var(file.path().filename().string()).get<lod::AnyLoDTensor>() =
-        lod::paddle::load_tensor(file.path().string());
-  }
+  for (auto& [name, value] : tensors_in(folder / "feed")) scope.var(name).get<lod::AnyLoDTensor>() = value;
   lod::PreparedProgram prepared(lod::CpuExecutor(threads), lod::paddle::load_program((folder / "__model__").string()),
                                 scope);
   for (int runs = 0; std::cin >> runs;) {
@@ -120,11 +144,15 @@ int main(int count, char** values) {
   try {
     if (arguments.size() == 1 && arguments[0] == "overhead") return overhead();
     if (arguments.size() == 3 && arguments[0] == "lac") return lac_jobs(arguments[1], std::stoi(arguments[2]));
+    if (arguments.size() == 4 && arguments[0] == "train") {
+      return training_jobs(arguments[1], arguments[2], std::stoi(arguments[3]));
+    }
     const bool is_by_dnnl = arguments.size() == 4 && arguments[3] == "dnnl";
     if ((arguments.size() == 3 || is_by_dnnl) && arguments[0] == "model") {
       return model_jobs(arguments[1], std::stoi(arguments[2]), is_by_dnnl);
     }
-    std::cerr << "usage: benchmark_programs overhead | lac PARAMETERS THREADS | model FOLDER THREADS [dnnl]\n";
+    std::cerr << "usage: benchmark_programs overhead | lac PARAMETERS THREADS | model FOLDER THREADS [dnnl] |"
+                 " train FOLDER LOSS THREADS\n";
   } catch (const std::exception& error) {
     std::cerr << "benchmark_programs: " << error.what() << '\n';
   }

@@ -157,8 +157,13 @@ lookup_table W=w Ids=ids -> Out=y is_sparse:b=1 padding_idx:l=1
 nce Input=z Label=o5 Weight=w6 Bias=b6 -> Cost=y SampleLogits=n SampleLabels=k num_total_classes:i=6 num_neg_samples:i=2 custom_neg_classes:I=0,5 seed:i=1
 not_equal X=ids Y=i -> Out=y axis:i=0
 logical_xor X=flags Y=flags -> Out=y
+hinge_loss Logits=z Labels=z -> Loss=y
+huber_loss X=z Y=z -> Out=y Residual=n delta:f=0.5
 isfinite_v2 X=x -> Out=y
+log_loss Predicted=z Labels=z -> Loss=y epsilon:f=0.1
+margin_rank_loss X1=z X2=z Label=z -> Out=y Activated=n margin:f=0.1
 one_hot_v2 X=l -> Out=y depth:i=5 dtype:i=5 allow_out_of_range:b=1
+rank_loss Label=z Left=z Right=z -> Out=y
 reduce_all X=flags -> Out=y dim:I=0 reduce_all:b=1
 reduce_min X=image -> Out=y dim:I=0,2 keep_dim:b=1
 reduce_prod X=image -> Out=y dim:I=-1 keep_dim:b=0 reduce_all:b=0

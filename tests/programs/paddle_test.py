@@ -665,6 +665,16 @@ case("isfinite_v2", "isfinite_v2", {"X": np.array([1, np.inf, np.nan], "float32"
 case("sigmoid_cross_entropy_with_logits", "sigmoid_cross_entropy_with_logits",
      {"X": 3 * floats(4, 5), "Label": random.randint(0, 2, (4, 5)).astype("float32")}, ["Out"],
      {"normalize": True, "ignore_index": 0})
+ones = random.randint(0, 2, (4, 1)).astype("float32")
+scores, others = floats(4, 1), floats(4, 1)
+for type, inputs, by, out, attrs, hidden in (
+        ("hinge_loss", {"Logits": scores, "Labels": ones}, ["Logits"], "Loss", {}, []),
+        ("huber_loss", {"X": scores, "Y": others}, ["X", "Y"], "Out", {"delta": 0.7}, ["Residual"]),
+        ("log_loss", {"Predicted": random.uniform(size=(4, 1)).astype("float32"), "Labels": ones}, ["Predicted"],
+         "Loss", {"epsilon": 1e-4}, []),
+        ("rank_loss", {"Label": ones, "Left": scores, "Right": others}, ["Left", "Right"], "Out", {}, [])):
+    case(type, type, inputs, [out, *hidden], attrs)
+    gradient(type, type, inputs, [out], by, attrs, hidden)
 case("fill_any_like", "fill_any_like", {"X": x34}, ["Out"], {"value": 2.5})
 case("squared_l2_norm", "squared_l2_norm", {"X": x34}, ["Out"])
 for norm in 0.5, 50.0:

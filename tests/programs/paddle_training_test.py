@@ -471,6 +471,18 @@ def loaded(feed):
     return tensors
 
 
+def write_model(folder, forward, program, startup, feed, values):
+    for part in "feed", "parameters":
+        os.makedirs(os.path.join(folder, part))
+    for file, one in (("program", program), ("startup", startup), ("forward", forward)):
+        with open(os.path.join(folder, file), "wb") as out:
+            out.write(one.desc.serialize_to_string())
+    for key, value in feed.items():
+        write_tensor(os.path.join(folder, "feed", key), value.array, value.lengths)
+    for key, value in values.items():
+        write_tensor(os.path.join(folder, "parameters", key), value)
+
+
 RECORDED = sentiment_convolution, stacked_lstm, recommender, click_through, attention
 
 
@@ -502,15 +514,7 @@ def main(trainer, words):
             tensors = loaded(feed)
             folder = os.path.join(root, str(count))
             count += 1
-            for part in "feed", "parameters":
-                os.makedirs(os.path.join(folder, part))
-            for file, program in (("program", main_program), ("startup", startup), ("forward", forward)):
-                with open(os.path.join(folder, file), "wb") as out:
-                    out.write(program.desc.serialize_to_string())
-            for key, value in feed.items():
-                write_tensor(os.path.join(folder, "feed", key), value.array, value.lengths)
-            for key, value in values.items():
-                write_tensor(os.path.join(folder, "parameters", key), value)
+            write_model(folder, forward, main_program, startup, feed, values)
             with open(os.path.join(folder, "how"), "w") as out:
                 out.write(f"{loss.name} {STEPS} {how}")
             losses = train(exe, main_program, startup, tensors, loss.name, values)

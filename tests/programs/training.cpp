@@ -174,6 +174,18 @@ TEST_CASE("losses: gradients are those of differences") {
   for (const std::int64_t rows : {3, 1}) {
     check_gradient({"cos_sim", {{"X", {Shape{3, 4}}}, {"Y", {Shape{rows, 4}}}}, "Out", {}, {"XNorm", "YNorm"}});
   }
+  check_gradient({"hinge_loss", logits, "Loss", {}, {}, {{"Labels", soft}}});
+  check_gradient(
+      {"huber_loss", {{"X", {Shape{3, 4}}}, {"Y", {Shape{3, 4}}}}, "Out", {attr("delta", 0.7f)}, {"Residual"}});
+  check_gradient(
+      {"log_loss", {{"Predicted", {Shape{3, 4}}}}, "Loss", {attr("epsilon", 5.0f)}, {}, {{"Labels", soft}}, true});
+  check_gradient({"margin_rank_loss",
+                  {{"X1", {Shape{3, 4}}}, {"X2", {Shape{3, 4}}}},
+                  "Out",
+                  {attr("margin", 0.1f)},
+                  {"Activated"},
+                  {{"Label", soft}}});
+  check_gradient({"rank_loss", {{"Left", {Shape{3, 4}}}, {"Right", {Shape{3, 4}}}}, "Out", {}, {}, {{"Label", soft}}});
   for (const bool normalize : {false, true}) {
     const Attrs attrs = {attr("normalize", normalize), attr("ignore_index", 0)};
     check_gradient({"sigmoid_cross_entropy_with_logits", x, "Out", attrs, {}, {{"Label", soft}}});

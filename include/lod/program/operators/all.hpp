@@ -21,6 +21,7 @@
 #include <lod/program/operators/gru.hpp>
 #include <lod/program/operators/labelling.hpp>
 #include <lod/program/operators/losses.hpp>
+#include <lod/program/operators/losses_of_numbers.hpp>
 #include <lod/program/operators/lstm.hpp>
 #include <lod/program/operators/movement.hpp>
 #include <lod/program/operators/movement_gradients.hpp>
@@ -169,6 +170,10 @@ std::span<const detail::BuiltInOperator<E>> all_on_cpu() {
       {"hard_sigmoid_grad", activation_grad<SlopeOfHardSigmoid, E>},
       {"hard_swish", activation<HardSwish, E>, gradient<"X, Out@GRAD -> X@GRAD">},
       {"hard_swish_grad", activation_grad<SlopeOfHardSwish, E>},
+      {"hinge_loss", loss_of_numbers<HingeLoss, E>, gradient<"Logits, Labels, Loss@GRAD -> Logits@GRAD">},
+      {"hinge_loss_grad", loss_of_numbers<HingeLossGrad, E>},
+      {"huber_loss", loss_of_numbers<HuberLoss, E>, gradient<"Residual, Out@GRAD -> X@GRAD, Y@GRAD">},
+      {"huber_loss_grad", loss_of_numbers<HuberLossGrad, E>},
       {"im2sequence", im2sequence<E>, gradient<"X, Out@GRAD -> X@GRAD">},
       {"im2sequence_grad", im2sequence_grad<E>},
       {"increment", increment<E>},
@@ -194,6 +199,8 @@ std::span<const detail::BuiltInOperator<E>> all_on_cpu() {
        gradient<"array_to_lod_tensor: X=Out@GRAD, RankTable -> Out=X@GRAD">},
       {"log", activation<Log, E>, gradient<"X, Out@GRAD -> X@GRAD">},
       {"log_grad", activation_grad<SlopeOfLog, E>},
+      {"log_loss", loss_of_numbers<LogLoss, E>, gradient<"Predicted, Labels, Loss@GRAD -> Predicted@GRAD">},
+      {"log_loss_grad", loss_of_numbers<LogLossGrad, E>},
       {"log_softmax", softmax<E, true>, gradient<"Out, Out@GRAD -> X@GRAD">},
       {"log_softmax_grad", softmax_grad<E, true>},
       {"logical_and", comparison<And, E, true>},
@@ -212,6 +219,9 @@ std::span<const detail::BuiltInOperator<E>> all_on_cpu() {
       {"lstm_grad", lstm_grad<E>},
       {"lstm_unit", lstm_unit<E>, gradient<"X, C_prev, C, H, C@GRAD, H@GRAD -> X@GRAD, C_prev@GRAD">},
       {"lstm_unit_grad", lstm_unit_grad<E>},
+      {"margin_rank_loss", loss_of_numbers<MarginRankLoss, E>,
+       gradient<"Label, Activated, Out@GRAD -> X1@GRAD, X2@GRAD">},
+      {"margin_rank_loss_grad", loss_of_numbers<MarginRankLossGrad, E>},
       {"matmul", matmul<E>, gradient<"X, Y, Out@GRAD -> X@GRAD, Y@GRAD">},
       {"matmul_grad", matmul<E, true>},
       {"matmul_v2", matmul_v2<E>, gradient<"X, Y, Out@GRAD -> X@GRAD, Y@GRAD">},
@@ -239,6 +249,8 @@ std::span<const detail::BuiltInOperator<E>> all_on_cpu() {
       {"pow_grad", activation_grad<SlopeOfPower, E>},
       {"print", print<E>},
       {"queue_generator", queue_generator<E>},
+      {"rank_loss", loss_of_numbers<RankLoss, E>, gradient<"Label, Left, Right, Out@GRAD -> Left@GRAD, Right@GRAD">},
+      {"rank_loss_grad", loss_of_numbers<RankLossGrad, E>},
       {"read", operators_of_programs::read<E>},
       {"read_from_array", read_from_array<E>, gradient<"write_to_array: I, X=Out@GRAD -> Out=X@GRAD">},
       {"reciprocal", activation<Reciprocal, E>, gradient<"Out, Out@GRAD -> X@GRAD">},

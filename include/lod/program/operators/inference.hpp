@@ -79,6 +79,12 @@ inline void infer_cos_sim(InferShapeContext& op) {
   op.set_output("XNorm", with_levels(along(x, axis_of(-1, x.tensor.dims.size()), 1), 0));
   op.set_output("YNorm", with_levels(along(y, axis_of(-1, y.tensor.dims.size()), 1), 0));
 }
+/// What is computed of each number: every output is as the first input.
+inline void infer_losses(InferShapeContext& op) {
+  for (const OpDesc::Var& var : op.desc().outputs) {
+    if (!var.arguments.empty()) infer_same(op, op.desc().inputs.front().parameter, var.parameter);
+  }
+}
 /// fill_any_like: as X, unless there is another type.
 inline void infer_fill_any_like(InferShapeContext& op) {
   const LoDTensorDesc x = op.input("X");
@@ -140,6 +146,7 @@ inline constexpr InferenceFamily inference_families[] = {
     {infer_softmax_with_cross_entropy, "softmax_with_cross_entropy"},
     {infer_top_k, "top_k top_k_v2"},
     {infer_arg_extreme, "arg_max arg_min"},
+    {infer_losses, "hinge_loss huber_loss log_loss margin_rank_loss rank_loss"},
     {infer_accuracy, "accuracy"},
     {infer_auc, "auc"},
     {infer_cos_sim, "cos_sim"},

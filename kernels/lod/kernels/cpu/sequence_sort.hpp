@@ -29,6 +29,9 @@
 
 namespace lod::inline LOD_INTERFACE::kernel::inline LOD_TARGET::cpu {
 
+/// More entries with keys of 32 bits are sorted quicker by radix than by vectors.
+inline constexpr std::int64_t radix_rows = 16384;
+
 /// Sorts entries whose rows ascend, using `scratch` of the same size. Returns the one of the two that holds the result.
 template <class Entry>
 Entry* radix_sort(Entry* entries, Entry* scratch, std::int64_t count) noexcept {
@@ -120,15 +123,16 @@ struct Kernel<SequenceSort> {
   static void sort(const CpuExecutor& executor, const T* x, const Segments& sequences, bool descending, T* y,
                    std::int64_t* index) {
     using Rows = std::conditional_t<cpu::has_narrow_key<T>, cpu::NarrowRows, cpu::WideRows>;
+    // The most rows that vectors put in order.
+    constexpr std::int64_t most = cpu::has_narrow_key<T> ? cpu::radix_rows : Rows::most;
     const auto row_bytes = static_cast<std::int64_t>(8 * sizeof(Entry));  // read and written several times
     const bool sorts_numbers = cpu::sorts_tiles<T> && !index;
     const std::int64_t step = std::min(sequences.max_rows, cpu::longest_alone(executor, sequences, row_bytes, grain));
     constexpr auto entry_words = static_cast<std::int64_t>(sizeof(Entry) / 8);
     const cpu::ThreadScratch<std::int64_t> scratch(
-        executor, sorts_numbers
-                      ? cpu::sort_numbers_words<T>(step)
-                      : std::max(Rows::words(std::min(step, Rows::most)),
-                                 step > Rows::most ? lod::detail::saturated_product(2 * entry_words, step) : 0));
+        executor, sorts_numbers ? cpu::sort_numbers_words<T>(step)
+                                : std::max(Rows::words(std::min(step, most)),
+                                           step > most ? lod::detail::saturated_product(2 * entry_words, step) : 0));
     cpu::LongSequences long_ones(executor, sequences, step);
     const Workspace::Loan<Entry> memory(executor.workspace(), 2 * long_ones.longest());
     const cpu::LargeOutput output(sequences.rows() * static_cast<std::int64_t>(index ? sizeof(*index) : sizeof(T)));
@@ -139,7 +143,7 @@ struct Kernel<SequenceSort> {
       if constexpr (cpu::sorts_tiles<T>) {
         if (!index) return cpu::sort_numbers(x + first, rows, descending, words, to);
       }
-      if (rows <= Rows::most) {
+      if (rows <= most) {
         const Rows order(words, rows);
         order.sort_all(x + first, rows, descending, 0);
         cpu::write_rows([&](std::int64_t k) { return order.row(k); }, rows, x, first, to, places);

@@ -40,6 +40,7 @@ inline Vector<T> tile_lengths(const typename SequenceTile<T>::Sequences& sequenc
 template <class A>
 class StrangeNumbers {
  public:
+  StrangeNumbers() noexcept { std::memset(&seen_, 0, sizeof seen_); }  // nvcc fails at an initialiser of vectors
   void look_at(const xsimd::batch<A>& numbers) noexcept {
 #ifdef __AVX512DQ__
     constexpr int quiet = 0x01, negative_zero = 0x04, signalling = 0x80, strange = quiet | negative_zero | signalling;
@@ -64,10 +65,10 @@ class StrangeNumbers {
 
  private:
 #ifdef __AVX512DQ__
-  unsigned seen_ = 0;
+  unsigned seen_;
 #else
   using Bits = std::conditional_t<std::same_as<A, float>, HalfVector::Numbers, CompilerVector<std::int64_t>::type>;
-  Bits seen_{};
+  Bits seen_;
 #endif
 };
 
@@ -129,11 +130,16 @@ template <class T>
 void restore_strange(const T* x, std::int64_t count, bool descending, T* y) noexcept {
   using A = Accumulator<T>;
   std::int64_t nan = count, zero = -1;
-  for (std::int64_t end = count; end > 0;) {
-    const std::int64_t begin = std::max<std::int64_t>(end - lanes<T>, 0);
-    for (unsigned bits = zeros_and_nans(load_vector(x + begin, end - begin, A{1})); bits != 0;) {
+  constexpr std::int64_t step = 64;  // of which a word has the bits: a loop's end is guessed wrongly only that often
+  for (std::int64_t begin = (count - 1) / step * step; begin >= 0; begin -= step) {
+    std::uint64_t bits = 0;
+    for (std::int64_t i = begin; i < std::min(begin + step, count); i += lanes<T>) {
+      const auto some = load_vector(x + i, std::min(lanes<T>, count - i), A{1});
+      bits |= std::uint64_t{zeros_and_nans(some)} << (i - begin);
+    }
+    while (bits != 0) {
       const auto last = static_cast<std::int64_t>(std::bit_width(bits)) - 1;
-      bits ^= 1u << last;
+      bits ^= std::uint64_t{1} << last;
       const T number = x[begin + last];
       if (static_cast<A>(number) != A{}) {
         y[--nan] = number;
@@ -147,7 +153,6 @@ void restore_strange(const T* x, std::int64_t count, bool descending, T* y) noex
         y[--zero] = number;
       }
     }
-    end = begin;
   }
 }
 
