@@ -284,7 +284,7 @@ TEST_CASE("PTX: what is not understood is an error that has the statement") {
   for (const std::string statement : {"frobnicate.u32 %r2, %r1",
                                       "add.sat.s32 %r2, %r1, %r1",
                                       "add.cc.u32 %r2, %r1, %r1",
-                                      "add.rz.f32 %r2, %r1, %r1",
+                                      "mul.rz.f32 %r2, %r1, %r1",
                                       "add.rm.f32 %r2, %r1, %r1",
                                       "mul.rp.f64 %rd2, %rd1, %rd1",
                                       "cvt.rz.f32.s32 %r2, %r1",
