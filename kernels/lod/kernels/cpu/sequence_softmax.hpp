@@ -20,6 +20,7 @@
 #include <algorithm>
 #include <cstddef>
 #include <cstdint>
+#include <optional>
 
 namespace lod::inline LOD_INTERFACE::kernel::inline LOD_TARGET::cpu {
 
@@ -157,18 +158,19 @@ void softmax_sequences(const CpuExecutor& executor, const T* x, const Segments& 
     A* const sum = sums(thread);
     A* const block = blocks(thread);
     const FloatingPointControl flushing(FloatingPointControl::flushing);
-    ScalarSoftmax<logarithm, T> scalars(scalar_blocks(thread), output);
+    std::optional<ScalarSoftmax<logarithm, T>> scalars;  // one for all blocks: it learns from those before
+    if (row_size == 1) scalars.emplace(scalar_blocks(thread), output);
     std::int64_t alone_until = begin;  // sequences before this one are processed one by one
     for (std::int64_t i = begin; i < end; ++i) {
       const T* const from = x + sequences.begin(i) * row_size;
       T* const to = y + sequences.begin(i) * row_size;
       const std::int64_t room = x == y ? 0 : (sequences.begin(end) - sequences.begin(i)) * row_size;
-      if (row_size == 1) {
-        const std::int64_t last = scalars.block_end(sequences, i, end);
+      if (scalars) {
+        const std::int64_t last = scalars->block_end(sequences, i, end);
         if (last > i) {
           const Segments some(sequences.offsets + i, last - i, leaf_rows);
           // In place, another thread may be writing what comes after.
-          scalars.run(from, some, x == y ? some.rows() : sequences.rows() - sequences.begin(i), to);
+          scalars->run(from, some, x == y ? some.rows() : sequences.rows() - sequences.begin(i), to);
           i = last - 1;
           continue;
         }
