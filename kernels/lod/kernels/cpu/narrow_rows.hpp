@@ -7,6 +7,7 @@
 #include <lod/kernels/cpu/shuffle.hpp>
 #include <lod/kernels/cpu/vector.hpp>
 
+#include <algorithm>
 #include <concepts>
 #include <cstddef>
 #include <cstdint>
@@ -38,7 +39,7 @@ struct NarrowRow {
       return;
     }
     constexpr std::size_t whole = columns / Vector<T>::size;
-    for (std::size_t v = 0; v < whole; ++v) cpu::store<Y>(to + v * Vector<T>::size, part[v]);
+    for (std::size_t v = 0; v != whole; ++v) cpu::store<Y>(to + v * Vector<T>::size, part[v]);
     constexpr auto rest = static_cast<std::int64_t>(columns % Vector<T>::size);
     if constexpr (rest > 0) cpu::store<Y>(to + whole * Vector<T>::size, part[whole], rest);
   }
@@ -75,7 +76,7 @@ template <std::size_t columns, class T, std::size_t rows = 8, class Join>
   constexpr std::size_t size = Vector<T>::size, kept = rows * columns;
   constexpr std::size_t vectors = (kept + size - 1) / size, last = (2 * kept - 1) / size, next = kept / size;
   for (std::size_t v = 0; v < vectors; ++v) {
-    const std::size_t low = next + v < last ? next + v : last, high = low < last ? low + 1 : last;
+    const std::size_t low = std::min(next + v, last), high = std::min(low + 1, last);
     numbers[v] = join(numbers[v], window<kept % size>(numbers[low], numbers[high]));
   }
   if constexpr (rows > 1) {
