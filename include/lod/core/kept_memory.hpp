@@ -11,7 +11,6 @@
 #include <lod/core/huge_pages.hpp>
 #include <lod/core/target.hpp>
 
-#include <atomic>
 #include <cstddef>
 #include <memory_resource>
 #include <new>
@@ -59,21 +58,20 @@ class KeptMemory {
   /// Keeps a block, or frees it if it is small or there is no room for it.
   LOD_TAGGED void give_back(void* memory, std::size_t bytes) noexcept {
     if (bytes >= least_bytes) {
-      const std::size_t kept = bytes_.fetch_add(bytes, std::memory_order_relaxed) + bytes;
-      if (kept <= limit_.load(std::memory_order_relaxed)) {
+      if (add(bytes) <= loaded(limit_)) {
         Free* const block = ::new (memory) Free{bytes};
-        for (Slot& slot : slots_) {
+        for (Free*& slot : slots_) {
           Free* none = nullptr;
-          if (slot.compare_exchange_strong(none, block, std::memory_order_release, std::memory_order_relaxed)) return;
+          if (__atomic_compare_exchange_n(&slot, &none, block, false, __ATOMIC_RELEASE, __ATOMIC_RELAXED)) return;
         }
       }
-      bytes_.fetch_sub(bytes, std::memory_order_relaxed);
+      subtract(bytes);
     }
     std::pmr::new_delete_resource()->deallocate(memory, bytes, alignment);
   }
 
   LOD_TAGGED void limit(std::size_t bytes) noexcept {
-    limit_.store(bytes, std::memory_order_relaxed);
+    __atomic_store_n(&limit_, bytes, __ATOMIC_RELAXED);
     shrink(bytes);
   }
 
@@ -82,14 +80,26 @@ class KeptMemory {
   struct Free {
     std::size_t bytes;
   };
-  using Slot = std::atomic<Free*>;
+
+  // The compiler's own functions: <atomic> takes longer to include than the rest.
+  LOD_TAGGED static std::size_t loaded(const std::size_t& number) noexcept {
+    return __atomic_load_n(&number, __ATOMIC_RELAXED);
+  }
+  LOD_TAGGED std::size_t add(std::size_t bytes) noexcept {
+    return __atomic_add_fetch(&bytes_, bytes, __ATOMIC_RELAXED);
+  }
+  LOD_TAGGED void subtract(std::size_t bytes) noexcept { __atomic_sub_fetch(&bytes_, bytes, __ATOMIC_RELAXED); }
+  /// What is in a slot, which is then free; null if nothing is.
+  LOD_TAGGED static Free* emptied(Free*& slot) noexcept {
+    return __atomic_exchange_n(&slot, static_cast<Free*>(nullptr), __ATOMIC_ACQUIRE);
+  }
 
   LOD_TAGGED void* take(std::size_t& bytes) noexcept {
-    if (bytes < least_bytes || bytes_.load(std::memory_order_relaxed) == 0) return nullptr;
-    for (Slot& slot : slots_) {
-      Free* const block = slot.exchange(nullptr, std::memory_order_acquire);
+    if (bytes < least_bytes || loaded(bytes_) == 0) return nullptr;
+    for (Free*& slot : slots_) {
+      Free* const block = emptied(slot);
       if (block == nullptr) continue;
-      bytes_.fetch_sub(block->bytes, std::memory_order_relaxed);
+      subtract(block->bytes);
       if (block->bytes >= bytes && block->bytes - bytes <= bytes / 3) {
         bytes = block->bytes;
         return block;
@@ -97,25 +107,25 @@ class KeptMemory {
       give_back(block, block->bytes);
     }
     // What was kept in vain leaves its room to the block that will be allocated.
-    const std::size_t limit = limit_.load(std::memory_order_relaxed);
+    const std::size_t limit = loaded(limit_);
     shrink(limit > bytes ? limit - bytes : 0);
     return nullptr;
   }
 
   /// Frees blocks until at most so many bytes are kept.
   LOD_TAGGED void shrink(std::size_t most) noexcept {
-    for (Slot& slot : slots_) {
-      if (bytes_.load(std::memory_order_relaxed) <= most) return;
-      Free* const block = slot.exchange(nullptr, std::memory_order_acquire);
+    for (Free*& slot : slots_) {
+      if (loaded(bytes_) <= most) return;
+      Free* const block = emptied(slot);
       if (block == nullptr) continue;
       const std::size_t bytes = block->bytes;
-      bytes_.fetch_sub(bytes, std::memory_order_relaxed);
+      subtract(bytes);
       std::pmr::new_delete_resource()->deallocate(block, bytes, alignment);
     }
   }
 
-  Slot slots_[8]{};
-  std::atomic<std::size_t> bytes_{0}, limit_{initial_limit};
+  Free* slots_[8] = {};
+  std::size_t bytes_ = 0, limit_ = initial_limit;
 };
 /// Not destroyed: tensors may give memory back until the program has ended.
 inline constinit KeptMemory kept_memory;
