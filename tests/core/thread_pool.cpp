@@ -9,6 +9,7 @@
 #include <chrono>
 #include <cstddef>
 #include <cstdint>
+#include <cstdlib>
 #include <stdexcept>
 #include <string>
 #include <thread>
@@ -139,7 +140,11 @@ TEST_CASE("ThreadPool: a child of a fork in a task neither hangs nor claims to h
           wait_for(forked, 1);
         } else if (forked.exchange(1) == 0) {
           child = fork();
-          if (child == 0) alarm(60);
+          if (child == 0) {
+            alarm(60);
+            // A sanitizer that looks for leaks at the end misses the threads that the child does not have.
+            static_cast<void>(std::atexit([] { _exit(0); }));
+          }
         }
         ++done;
       });
