@@ -14,7 +14,6 @@
 #include <concepts>
 #include <cstdint>
 #include <limits>
-#include <numeric>
 #include <type_traits>
 
 namespace lod::inline LOD_INTERFACE::kernel::inline LOD_TARGET::cpu {
@@ -127,7 +126,7 @@ class WideRows {
   /// places_[i] becomes the place of the i-th key in order.
   void sort(std::int64_t count) const noexcept {
     if (count > most) {
-      std::iota(places_, places_ + count, std::int64_t{0});
+      for (std::int64_t i = 0; i < count; ++i) places_[i] = i;
       std::sort(places_, places_ + count, [this](std::int64_t a, std::int64_t b) {
         return keys_[a] < keys_[b] || (keys_[a] == keys_[b] && a < b);
       });
