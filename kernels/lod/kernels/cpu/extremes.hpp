@@ -70,7 +70,7 @@ template <bool minimum, std::size_t vectors, class T, class Rows, class Read>
     if constexpr (floating) unordered = unordered | xsimd::isnan(candidate);
     later[v] = keep_ordered<minimum>(candidate, later[v]);
   };
-  // A row may be valid only until the next one is asked for.
+  // A row may be valid only until the next one is read.
   const T* from = rows(0);
   for (std::size_t v = 0; v < vectors; ++v) best[v] = read(from, v);
   from = rows(middle);
