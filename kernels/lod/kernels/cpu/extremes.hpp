@@ -142,7 +142,7 @@ template <bool minimum, std::size_t columns, class T>
   };
   for (std::size_t v = 0; v < vectors; ++v) best[v] = Vector<T>(worst);
   std::int64_t left = length * static_cast<std::int64_t>(columns);
-  if (masked<T> && length <= 32) {  // as `sum_few_narrow_rows`
+  if (masked<T> && length <= 32) {  // as `join_narrow_rows`
     for (std::size_t v = 0; v < 2 * vectors; ++v, left -= lanes<T>, x += lanes<T>) {
       add(v % vectors, load(x, std::min(left, lanes<T>), worst));
     }
@@ -189,22 +189,8 @@ unsigned pool_narrow_extremes(const T* x, const Segments& all, std::int64_t i, s
 template <bool minimum, class T>
 unsigned pool_narrow_extremes(const T* x, const Segments& sequences, std::int64_t row_size, std::int64_t i,
                               std::int64_t most, T* y) {
-  switch (row_size) {
-    case 1:
-      return pool_narrow_extremes<minimum, 1>(x, sequences, i, most, y);
-    case 2:
-      return pool_narrow_extremes<minimum, 2>(x, sequences, i, most, y);
-    case 3:
-      return pool_narrow_extremes<minimum, 3>(x, sequences, i, most, y);
-    case 4:
-      return pool_narrow_extremes<minimum, 4>(x, sequences, i, most, y);
-    case 5:
-      return pool_narrow_extremes<minimum, 5>(x, sequences, i, most, y);
-    case 6:
-      return pool_narrow_extremes<minimum, 6>(x, sequences, i, most, y);
-    default:
-      return pool_narrow_extremes<minimum, 7>(x, sequences, i, most, y);
-  }
+  return with_narrow_columns(
+      row_size, [&](auto columns) { return pool_narrow_extremes<minimum, columns>(x, sequences, i, most, y); });
 }
 
 }  // namespace lod::inline LOD_INTERFACE::kernel::inline LOD_TARGET::cpu

@@ -181,12 +181,7 @@ unsigned sum_narrow_sequences(const Segments& all, std::int64_t first, const Row
     }
     auto rows = rows_of(i, 0);
     rows.set_row_size(static_cast<std::int64_t>(columns));
-    NarrowRow<columns, T> sums;
-    if (masked<T> && length <= 32) {
-      sums = sum_few_narrow_rows<columns, T>(rows(0), length);
-    } else {
-      sums = sum_narrow_rows<columns, T>(rows, 0, length);
-    }
+    NarrowRow<columns, T> sums = sum_narrow_rows<columns, T>(rows, 0, length);
     if constexpr (std::floating_point<Accumulator<T>>) {
       for (const Vector<T>& part : sums.part) total += part;
     }
@@ -303,22 +298,9 @@ void sum_sequences_by_vectors(const CpuExecutor& executor, const Segments& seque
   if constexpr (std::same_as<decltype(rows_of(0, 0)), ContiguousRows<T>>) {
     if (row_size <= narrow_row_size) {
       return sum_sequences<T>(executor, sequences, row_size, rows_of, finish, [&](std::int64_t first) {
-        switch (row_size) {
-          case 1:
-            return sum_narrow_sequences<1, T>(sequences, first, rows_of, finish);
-          case 2:
-            return sum_narrow_sequences<2, T>(sequences, first, rows_of, finish);
-          case 3:
-            return sum_narrow_sequences<3, T>(sequences, first, rows_of, finish);
-          case 4:
-            return sum_narrow_sequences<4, T>(sequences, first, rows_of, finish);
-          case 5:
-            return sum_narrow_sequences<5, T>(sequences, first, rows_of, finish);
-          case 6:
-            return sum_narrow_sequences<6, T>(sequences, first, rows_of, finish);
-          default:
-            return sum_narrow_sequences<7, T>(sequences, first, rows_of, finish);
-        }
+        return with_narrow_columns(row_size, [&](auto columns) {
+          return sum_narrow_sequences<columns, T>(sequences, first, rows_of, finish);
+        });
       });
     }
   }

@@ -268,8 +268,8 @@ class ShortSequences<float> {
     return lengths.longer | unusual;
   }
 
-  /// y[k] = the greatest number of sequence i + k, a zero with either sign if that is 0; unspecified for an empty
-  /// sequence, and for one with a NaN. Returns a bit for each sequence that it leaves undone.
+  /// y[k] = the greatest number of sequence i + k, a zero with either sign if that is 0; -inf for an empty sequence,
+  /// unspecified for one with a NaN. Returns a bit for each sequence that it leaves undone.
   unsigned pool_greatest(std::int64_t i, float* y) const noexcept {
     const Lengths lengths(offsets_ + i);
     if (!worthwhile(i, lengths)) return all_short_sequences;
