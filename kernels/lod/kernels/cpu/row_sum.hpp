@@ -259,6 +259,22 @@ inline void add_vector_rows(const Rows& rows, std::int64_t first, std::int64_t c
   for (std::size_t v = 0; v < vectors; ++v) store<T>(sum + v * Vector<T>::size, sums[v]);
 }
 
+/// Returns `sums`, a row in a register, plus rows of 8 columns or more that are narrower than a vector. The additions
+/// are those of `add_wide_rows`.
+template <class T, class Rows>
+[[gnu::always_inline]] inline Vector<T> add_partial_vectors(const Rows& rows, std::int64_t first, std::int64_t count,
+                                                            std::int64_t row_size, Vector<T> sums) {
+  const auto read = [&](const T* x) { return load(x, row_size, Accumulator<T>{}); };
+  std::int64_t row = 0;
+  for (; row + 4 <= count; row += 4) {
+    prefetch_after<4, T>(rows, first + row, row_size);
+    const auto at = [&](std::int64_t k) { return read(row_at<T>(rows, first + row + k)); };
+    sums += (at(0) + at(1)) + (at(2) + at(3));
+  }
+  for (; row < count; ++row) sums += read(rows(first + row));
+  return sums;
+}
+
 /// sum = the sum of rows of 8 columns or more, plus the value of `sum` if it is GIVEN: four rows at a time.
 template <SumFrom from, class T, class Rows>
 inline void add_wide_rows(const Rows& rows, std::int64_t first, std::int64_t count, std::int64_t row_size,
@@ -273,16 +289,8 @@ inline void add_wide_rows(const Rows& rows, std::int64_t first, std::int64_t cou
   // Not for 16-bit numbers: rows of other sizes would become slower.
   if constexpr (masked<T> && sizeof(T) >= sizeof(float)) {
     if (row_size < lanes<T>) {  // a row of sums in a register
-      Vector<T> sums = from == SumFrom::GIVEN ? load<A>(sum, row_size, A{}) : Vector<T>(empty_sum<A>());
-      const auto read = [&](const T* x) { return load(x, row_size, A{}); };
-      std::int64_t row = 0;
-      for (; row + 4 <= count; row += 4) {
-        prefetch_after<4, T>(rows, first + row, row_size);
-        const auto at = [&](std::int64_t k) { return read(row_at<T>(rows, first + row + k)); };
-        sums += (at(0) + at(1)) + (at(2) + at(3));
-      }
-      for (; row < count; ++row) sums += read(rows(first + row));
-      return store<A>(sum, sums, row_size);
+      const Vector<T> sums = from == SumFrom::GIVEN ? load<A>(sum, row_size, A{}) : Vector<T>(empty_sum<A>());
+      return store<A>(sum, add_partial_vectors<T>(rows, first, count, row_size, sums), row_size);
     }
   }
   if (from == SumFrom::NOTHING) std::fill_n(sum, row_size, empty_sum<A>());
