@@ -127,6 +127,34 @@ TEST_CASE("sequence_pool: of many short sequences each has what it has alone") {
   });
 }
 
+TEST_CASE("sequence_max_pool: the winner of each column of many short sequences is the first of the greatest numbers") {
+  for (const std::int64_t row_size : {1, 2, 5, 7, 9, 17}) {
+    CAPTURE(row_size);
+    for_each_batch<float>(
+        [](const auto& x) {
+          const auto [values, index] = lod::sequence_max_pool(x);
+          const auto offsets = x.lod_view().absolute_offsets(0);
+          for (std::int64_t i = 0; i < x.size(); ++i) {
+            const auto found = values.row(i);
+            bool as_expected = true;
+            for (std::size_t column = 0; column < found.size(); ++column) {
+              std::int64_t winner = -1;
+              for (std::int64_t row = offsets[static_cast<std::size_t>(i)];
+                   row < offsets[static_cast<std::size_t>(i) + 1]; ++row) {
+                const float number = x.row(row)[column], best = winner < 0 ? 0 : x.row(winner)[column];
+                if (winner < 0 || number > best || (number != number && best == best)) winner = row;
+              }
+              as_expected = as_expected && index.row(i)[column] == winner;
+              as_expected = as_expected && same_or_nan(found[column], winner < 0 ? 0 : x.row(winner)[column]);
+            }
+            INFO("sequence ", i);
+            CHECK(as_expected);
+          }
+        },
+        {row_size});
+  }
+}
+
 TEST_CASE("sequence_pool, sequence_softmax: of many short sequences of narrow rows each has what it has alone") {
   for (const std::int64_t row_size : {2, 5, 7, 9, 17}) {
     CAPTURE(row_size);

@@ -12,6 +12,7 @@
 #include <lod/ops/kernel.hpp>
 
 #include <algorithm>
+#include <array>
 #include <concepts>
 #include <cstddef>
 #include <cstdint>
@@ -121,11 +122,14 @@ inline void keep_rows(const Rows& rows, std::int64_t length, std::int64_t row_si
 template <class T>
 inline constexpr bool compares_by_vectors = !std::unsigned_integral<T> || sizeof(T) < sizeof(std::uint64_t);
 
-/// The greatest (least) numbers of a sequence of contiguous narrow rows, sixteen rows at a time. Returns false, having
-/// written nothing, where the order of the rows may count: there is a NaN, or the result is a zero and zeros of both
-/// signs may be among the numbers.
+/// What `find_narrow_extremes` finds: not the signs of zeros where there may be zeros of both, nothing if there is a
+/// NaN. These depend on the order of the rows.
+enum class Found : std::uint8_t { ALL, NUMBERS, NOTHING };
+
+/// The greatest (least) numbers of a sequence of contiguous narrow rows, sixteen rows at a time.
 template <bool minimum, std::size_t columns, class T>
-[[gnu::always_inline]] inline bool pool_narrow_extremes(const T* x, std::int64_t length, std::int64_t readable, T* y) {
+[[gnu::always_inline]] inline Found find_narrow_extremes(const T* x, std::int64_t length, std::int64_t readable,
+                                                         NarrowRow<columns, T>& row) {
   using A = Accumulator<T>;
   constexpr std::size_t vectors = narrow_vectors<columns, T>;
   constexpr std::int64_t block = vectors * lanes<T>;
@@ -142,7 +146,7 @@ template <bool minimum, std::size_t columns, class T>
   };
   for (std::size_t v = 0; v < vectors; ++v) best[v] = Vector<T>(worst);
   std::int64_t left = length * static_cast<std::int64_t>(columns);
-  if (masked<T> && length <= 32) {  // as `sum_few_narrow_rows`
+  if (masked<T> && length <= 32) {  // as `join_narrow_rows`
     for (std::size_t v = 0; v < 2 * vectors; ++v, left -= lanes<T>, x += lanes<T>) {
       add(v % vectors, load(x, std::min(left, lanes<T>), worst));
     }
@@ -154,22 +158,84 @@ template <bool minimum, std::size_t columns, class T>
       add(v, load_first(x, left, worst, readable));
     }
   }
-  const NarrowRow<columns, T> row = join_rows<columns, T>(
+  row = join_rows<columns, T>(
       best, [](const Vector<T>& first, const Vector<T>& second) { return keep_ordered<minimum>(second, first); });
   if constexpr (std::floating_point<A>) {
-    if (xsimd::any(unordered)) return false;
+    if (xsimd::any(unordered)) return Found::NOTHING;
     if (xsimd::any(negative)) {
       Truths zero = row.part[0] == Vector<T>(A{});
       for (std::size_t v = 1; v < row.vectors; ++v) zero = zero | (row.part[v] == Vector<T>(A{}));
-      if (xsimd::any(zero)) return false;
+      if (xsimd::any(zero)) return Found::NUMBERS;
     }
   }
-  row.store(y);
-  return true;
+  return Found::ALL;
 }
 
-/// The same for the `short_sequences` sequences from i on, y[k * columns] for sequence i + k. Returns a bit for each
-/// sequence that it leaves undone, the empty ones and those of more than `most` rows among them.
+/// The greatest length of a sequence whose rows can be counted in numbers of any accumulator's type.
+inline constexpr std::int64_t most_counted_rows = std::int64_t{1} << 24;
+
+/// The first row of such a sequence, of at most `most_counted_rows`, that holds each column's number of `best`: for
+/// numbers that `find_narrow_extremes` has found.
+template <bool minimum, std::size_t columns, class T>
+inline NarrowRow<columns, T> find_narrow_rows(const T* x, std::int64_t length, std::int64_t readable,
+                                              const NarrowRow<columns, T>& best) {
+  using A = Accumulator<T>;
+  constexpr std::size_t vectors = narrow_vectors<columns, T>;
+  constexpr A none = worst_number<true, A>;
+  alignas(64) static constexpr auto row_of = [] {
+    std::array<A, 16 * columns> rows{};
+    for (std::size_t i = 0; i < rows.size(); ++i) rows[i] = static_cast<A>(i / columns);
+    return rows;
+  }();
+  const RepeatedColumns<columns, A> wanted(best);
+  Vector<T> first[vectors];
+  for (auto& rows : first) rows = Vector<T>(none);
+  const std::int64_t numbers = length * static_cast<std::int64_t>(columns);
+  std::int64_t at = 0;
+  for (std::int64_t row = 0; row < length; row += 16) {
+    for (std::size_t v = 0; v < vectors; ++v, at += lanes<T>) {
+      // What follows the sequence may be equal, too: as it is not before the first row that is, it does not count.
+      const auto found = load_first(x + at, numbers - at, worst_number<minimum, A>, readable - at);
+      const auto here = Vector<T>::load_aligned(row_of.data() + v * Vector<T>::size) + Vector<T>(static_cast<A>(row));
+      first[v] = xsimd::min(first[v], xsimd::select(found == wanted.vector[v % columns], here, Vector<T>(none)));
+    }
+  }
+  return join_rows<columns, T>(first, [](const Vector<T>& a, const Vector<T>& b) { return xsimd::min(a, b); });
+}
+
+/// The greatest (least) number of each column of a sequence of contiguous narrow rows; calls set_row(column, row) with
+/// the row that holds it. Returns false, having done nothing, if there is a NaN, or more than `most_counted_rows`.
+template <bool minimum, std::size_t columns, class T, class SetRow>
+[[gnu::noinline]] bool pool_narrow_extremes(const T* x, std::int64_t length, std::int64_t readable, T* y,
+                                            const SetRow& set_row) {
+  NarrowRow<columns, T> best;
+  if (length > most_counted_rows) return false;
+  if (find_narrow_extremes<minimum, columns>(x, length, readable, best) == Found::NOTHING) return false;
+  Accumulator<T> rows[columns];
+  find_narrow_rows<minimum, columns>(x, length, readable, best).store(rows);
+  for (std::size_t column = 0; column < columns; ++column) {
+    const auto row = static_cast<std::int64_t>(rows[column]);
+    y[column] = x[row * static_cast<std::int64_t>(columns) + static_cast<std::int64_t>(column)];
+    set_row(column, row);
+  }
+  return true;
+}
+/// The same without the rows, for a sequence of any length.
+template <bool minimum, std::size_t columns, class T>
+[[gnu::always_inline]] inline bool pool_narrow_extremes(const T* x, std::int64_t length, std::int64_t readable, T* y) {
+  NarrowRow<columns, T> best;
+  const Found found = find_narrow_extremes<minimum, columns>(x, length, readable, best);
+  if (found == Found::ALL) [[likely]] {
+    best.store(y);
+    return true;
+  }
+  return found == Found::NUMBERS &&
+         pool_narrow_extremes<minimum, columns>(x, length, readable, y, [](std::size_t, std::int64_t) {});
+}
+
+/// The same for the `short_sequences` sequences from i on, y[k * columns] for sequence i + k.
+/// Returns a bit for each sequence that it leaves undone, the empty ones, those of more than `most` rows and those
+/// with a NaN.
 template <bool minimum, std::size_t columns, class T>
 unsigned pool_narrow_extremes(const T* x, const Segments& all, std::int64_t i, std::int64_t most, T* y) {
   const Segments sequences = all;  // a copy, so that it is not reloaded after each store
@@ -189,22 +255,8 @@ unsigned pool_narrow_extremes(const T* x, const Segments& all, std::int64_t i, s
 template <bool minimum, class T>
 unsigned pool_narrow_extremes(const T* x, const Segments& sequences, std::int64_t row_size, std::int64_t i,
                               std::int64_t most, T* y) {
-  switch (row_size) {
-    case 1:
-      return pool_narrow_extremes<minimum, 1>(x, sequences, i, most, y);
-    case 2:
-      return pool_narrow_extremes<minimum, 2>(x, sequences, i, most, y);
-    case 3:
-      return pool_narrow_extremes<minimum, 3>(x, sequences, i, most, y);
-    case 4:
-      return pool_narrow_extremes<minimum, 4>(x, sequences, i, most, y);
-    case 5:
-      return pool_narrow_extremes<minimum, 5>(x, sequences, i, most, y);
-    case 6:
-      return pool_narrow_extremes<minimum, 6>(x, sequences, i, most, y);
-    default:
-      return pool_narrow_extremes<minimum, 7>(x, sequences, i, most, y);
-  }
+  return with_narrow_columns(
+      row_size, [&](auto columns) { return pool_narrow_extremes<minimum, columns>(x, sequences, i, most, y); });
 }
 
 }  // namespace lod::inline LOD_INTERFACE::kernel::inline LOD_TARGET::cpu

@@ -11,6 +11,7 @@
 #include <concepts>
 #include <cstddef>
 #include <cstdint>
+#include <type_traits>
 #include <utility>
 
 namespace lod::inline LOD_INTERFACE::kernel::inline LOD_TARGET::cpu {
@@ -24,6 +25,17 @@ template <std::size_t columns, class T>
 inline constexpr std::size_t narrow_vectors = 16 * columns / Vector<T>::size;
 template <std::size_t columns, class T>
 using NarrowVectors = Vector<T>[narrow_vectors<columns, T>];
+
+/// Returns body(columns) for rows of `least` to 7 columns, where `columns` is that number as a constant.
+template <std::size_t least = 1, class Body>
+inline decltype(auto) with_narrow_columns(std::int64_t row_size, const Body& body) {
+  if constexpr (least < 7) {
+    if (row_size == static_cast<std::int64_t>(least)) return body(std::integral_constant<std::size_t, least>());
+    return with_narrow_columns<least + 1>(row_size, body);
+  } else {
+    return body(std::integral_constant<std::size_t, 7>());
+  }
+}
 
 /// One narrow row, at the start of so many vectors.
 template <std::size_t columns, class T>
@@ -93,22 +105,45 @@ template <std::size_t first, std::size_t columns>
 struct RepeatedPlaces {
   constexpr std::size_t operator()(std::size_t i) const noexcept { return (first + i) % columns; }
 };
-/// One number for each column again and again, in the vectors that as many rows fill as a vector has numbers. Two
-/// vectors can be read from `row` on.
+/// One number for each column again and again, in the vectors that as many rows fill as a vector has numbers.
 template <std::size_t columns, class A>
-[[gnu::always_inline]] inline void repeat_columns(const A* row, xsimd::batch<A> (&pattern)[columns]) noexcept {
+struct RepeatedColumns {
   using V = xsimd::batch<A>;
-  const auto fill = [&]<std::size_t... v>(std::index_sequence<v...>) __attribute__((always_inline)) {
-    if constexpr (columns <= 2 * V::size) {
-      const V low = V::load_unaligned(row), high = V::load_unaligned(row + V::size);
-      ((pattern[v] = permuted(low, high, RepeatedPlaces<v * V::size, columns>())), ...);
+  V vector[columns];
+
+  /// Two vectors can be read from `row` on.
+  [[gnu::always_inline]] explicit RepeatedColumns(const A* row) noexcept {
+    if constexpr (in_two_vectors) {
+      repeat(V::load_unaligned(row), V::load_unaligned(row + V::size));
     } else {
-      alignas(64) A numbers[columns * V::size];
-      for (std::size_t i = 0; i < columns * V::size; ++i) numbers[i] = row[i % columns];
-      ((pattern[v] = V::load_aligned(numbers + v * V::size)), ...);
+      repeat(row);
     }
-  };
-  fill(std::make_index_sequence<columns>());
-}
+  }
+  template <class T>
+  [[gnu::always_inline]] explicit RepeatedColumns(const NarrowRow<columns, T>& row) noexcept {
+    if constexpr (in_two_vectors) {
+      repeat(row.part[0], row.part[row.vectors - 1]);
+    } else {
+      A numbers[columns];
+      row.store(numbers);
+      repeat(numbers);
+    }
+  }
+
+ private:
+  static constexpr bool in_two_vectors = columns <= 2 * V::size;
+
+  [[gnu::always_inline]] void repeat(const V& low, const V& high) noexcept {
+    const auto fill = [&]<std::size_t... v>(std::index_sequence<v...>) __attribute__((always_inline)) {
+      ((vector[v] = permuted(low, high, RepeatedPlaces<v * V::size, columns>())), ...);
+    };
+    fill(std::make_index_sequence<columns>());
+  }
+  void repeat(const A* row) noexcept {
+    alignas(64) A numbers[columns * V::size];
+    for (std::size_t i = 0; i < columns * V::size; ++i) numbers[i] = row[i % columns];
+    for (std::size_t v = 0; v < columns; ++v) vector[v] = V::load_aligned(numbers + v * V::size);
+  }
+};
 
 }  // namespace lod::inline LOD_INTERFACE::kernel::inline LOD_TARGET::cpu

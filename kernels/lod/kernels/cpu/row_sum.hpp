@@ -99,42 +99,44 @@ template <std::size_t columns, class T>
   return join_rows<columns, T>(accumulators, [](const Vector<T>& a, const Vector<T>& b) { return a + b; });
 }
 
-/// Sums one leaf of rows of 1 to 7 columns, in registers.
-template <std::size_t columns, class T>
-[[gnu::always_inline]] inline NarrowRow<columns, T> sum_narrow_rows(const ContiguousRows<T>& rows, std::int64_t first,
-                                                                    std::int64_t count) {
+/// Joins rows of 1 to 7 columns, in registers, where joining with `empty` changes nothing: row k goes to the
+/// accumulator k mod 16 of its column, and the 16 are joined as a tree.
+template <std::size_t columns, class T, class Join>
+[[gnu::always_inline]] inline NarrowRow<columns, T> join_narrow_rows(const ContiguousRows<T>& rows, std::int64_t first,
+                                                                     std::int64_t count, Accumulator<T> empty,
+                                                                     const Join& join) {
   constexpr std::size_t vectors = narrow_vectors<columns, T>;
   constexpr std::int64_t block = vectors * lanes<T>;
-  constexpr auto empty = empty_sum<Accumulator<T>>();
   const T* x = rows(first);
   std::int64_t left = count * static_cast<std::int64_t>(columns);
   std::int64_t readable = rows.readable - (x - rows.first);
   Vector<T> accumulators[vectors];
+  if (masked<T> && count <= 32) {  // whether a short sequence has more than 16 rows is not asked
+    const auto read = [&](std::int64_t v) {
+      return load(x + v * lanes<T>, std::min(left - v * lanes<T>, lanes<T>), empty);
+    };
+    for (std::size_t v = 0; v < vectors; ++v) {
+      const auto place = static_cast<std::int64_t>(v);
+      accumulators[v] = join(read(place), read(place + static_cast<std::int64_t>(vectors)));
+    }
+    return join_rows<columns, T>(accumulators, join);
+  }
   for (std::size_t v = 0; v < vectors; ++v) accumulators[v] = Vector<T>(empty);
   for (; left >= block; left -= block, readable -= block, x += block) {
-    for (std::size_t v = 0; v < vectors; ++v) accumulators[v] += load(x + v * Vector<T>::size);
+    for (std::size_t v = 0; v < vectors; ++v) accumulators[v] = join(accumulators[v], load(x + v * Vector<T>::size));
   }
   // The values that replace missing rows change nothing.
   for (std::size_t v = 0; v < vectors; ++v, left -= lanes<T>, readable -= lanes<T>, x += lanes<T>) {
-    accumulators[v] += load_first(x, left, empty, readable);
+    accumulators[v] = join(accumulators[v], load_first(x, left, empty, readable));
   }
-  return add_tree<columns, T>(accumulators);
+  return join_rows<columns, T>(accumulators, join);
 }
-/// The same for at most 32 rows, by masks: whether a short sequence has more than 16 rows is not asked.
+/// Sums one leaf of rows of 1 to 7 columns.
 template <std::size_t columns, class T>
-[[gnu::always_inline]] inline NarrowRow<columns, T> sum_few_narrow_rows(const T* x, std::int64_t count) {
-  constexpr std::size_t vectors = narrow_vectors<columns, T>;
-  constexpr auto empty = empty_sum<Accumulator<T>>();
-  std::int64_t left = count * static_cast<std::int64_t>(columns);
-  Vector<T> accumulators[vectors];
-  const auto read = [&](std::int64_t v) {
-    return load(x + v * lanes<T>, std::min(left - v * lanes<T>, lanes<T>), empty);
-  };
-  for (std::size_t v = 0; v < vectors; ++v) {
-    const auto place = static_cast<std::int64_t>(v);
-    accumulators[v] = read(place) + read(place + static_cast<std::int64_t>(vectors));
-  }
-  return add_tree<columns, T>(accumulators);
+[[gnu::always_inline]] inline NarrowRow<columns, T> sum_narrow_rows(const ContiguousRows<T>& rows, std::int64_t first,
+                                                                    std::int64_t count) {
+  return join_narrow_rows<columns>(rows, first, count, empty_sum<Accumulator<T>>(),
+                                   [](const Vector<T>& a, const Vector<T>& b) { return a + b; });
 }
 template <std::size_t columns, class T, class Rows>
 inline void sum_narrow_leaf(const Rows& rows, std::int64_t first, std::int64_t count, Accumulator<T>* sum) {
@@ -257,6 +259,22 @@ inline void add_vector_rows(const Rows& rows, std::int64_t first, std::int64_t c
   for (std::size_t v = 0; v < vectors; ++v) store<T>(sum + v * Vector<T>::size, sums[v]);
 }
 
+/// Returns `sums`, a row in a register, plus rows of 8 columns or more that are narrower than a vector. The additions
+/// are those of `add_wide_rows`.
+template <class T, class Rows>
+[[gnu::always_inline]] inline Vector<T> add_partial_vectors(const Rows& rows, std::int64_t first, std::int64_t count,
+                                                            std::int64_t row_size, Vector<T> sums) {
+  const auto read = [&](const T* x) { return load(x, row_size, Accumulator<T>{}); };
+  std::int64_t row = 0;
+  for (; row + 4 <= count; row += 4) {
+    prefetch_after<4, T>(rows, first + row, row_size);
+    const auto at = [&](std::int64_t k) { return read(row_at<T>(rows, first + row + k)); };
+    sums += (at(0) + at(1)) + (at(2) + at(3));
+  }
+  for (; row < count; ++row) sums += read(rows(first + row));
+  return sums;
+}
+
 /// sum = the sum of rows of 8 columns or more, plus the value of `sum` if it is GIVEN: four rows at a time.
 template <SumFrom from, class T, class Rows>
 inline void add_wide_rows(const Rows& rows, std::int64_t first, std::int64_t count, std::int64_t row_size,
@@ -271,16 +289,8 @@ inline void add_wide_rows(const Rows& rows, std::int64_t first, std::int64_t cou
   // Not for 16-bit numbers: rows of other sizes would become slower.
   if constexpr (masked<T> && sizeof(T) >= sizeof(float)) {
     if (row_size < lanes<T>) {  // a row of sums in a register
-      Vector<T> sums = from == SumFrom::GIVEN ? load<A>(sum, row_size, A{}) : Vector<T>(empty_sum<A>());
-      const auto read = [&](const T* x) { return load(x, row_size, A{}); };
-      std::int64_t row = 0;
-      for (; row + 4 <= count; row += 4) {
-        prefetch_after<4, T>(rows, first + row, row_size);
-        const auto at = [&](std::int64_t k) { return read(row_at<T>(rows, first + row + k)); };
-        sums += (at(0) + at(1)) + (at(2) + at(3));
-      }
-      for (; row < count; ++row) sums += read(rows(first + row));
-      return store<A>(sum, sums, row_size);
+      const Vector<T> sums = from == SumFrom::GIVEN ? load<A>(sum, row_size, A{}) : Vector<T>(empty_sum<A>());
+      return store<A>(sum, add_partial_vectors<T>(rows, first, count, row_size, sums), row_size);
     }
   }
   if (from == SumFrom::NOTHING) std::fill_n(sum, row_size, empty_sum<A>());
@@ -312,24 +322,8 @@ inline void add_wide_rows(const Rows& rows, std::int64_t first, std::int64_t cou
 template <class T, class Rows>
 void sum_stored_leaf(const Rows& rows, std::int64_t first, std::int64_t count, std::int64_t row_size,
                      Accumulator<T>* sum) {
-  switch (row_size) {
-    case 1:
-      return sum_narrow_leaf<1, T>(rows, first, count, sum);
-    case 2:
-      return sum_narrow_leaf<2, T>(rows, first, count, sum);
-    case 3:
-      return sum_narrow_leaf<3, T>(rows, first, count, sum);
-    case 4:
-      return sum_narrow_leaf<4, T>(rows, first, count, sum);
-    case 5:
-      return sum_narrow_leaf<5, T>(rows, first, count, sum);
-    case 6:
-      return sum_narrow_leaf<6, T>(rows, first, count, sum);
-    case 7:
-      return sum_narrow_leaf<7, T>(rows, first, count, sum);
-    default:
-      return add_wide_rows<SumFrom::NOTHING, T>(rows, first, count, row_size, sum);
-  }
+  if (row_size > narrow_row_size) return add_wide_rows<SumFrom::NOTHING, T>(rows, first, count, row_size, sum);
+  with_narrow_columns(row_size, [&](auto columns) { sum_narrow_leaf<columns, T>(rows, first, count, sum); });
 }
 
 /// Computed terms stay in the first-level cache until they are added: a leaf of narrow rows, or a multiple of four wide

@@ -7,10 +7,10 @@
 #include <lod/kernels/cpu/column_numbers.hpp>
 #include <lod/kernels/cpu/exponential.hpp>
 #include <lod/kernels/cpu/launch.hpp>
+#include <lod/kernels/cpu/narrow_exponentials.hpp>
 #include <lod/kernels/cpu/parallel.hpp>
 #include <lod/kernels/cpu/row_sum.hpp>
 #include <lod/kernels/cpu/rows.hpp>
-#include <lod/kernels/cpu/scalar_exponentials.hpp>
 #include <lod/kernels/cpu/softmax_terms.hpp>
 #include <lod/kernels/cpu/vector.hpp>
 #include <lod/ops/sequence_logsumexp.hpp>
@@ -29,27 +29,24 @@ inline xsimd::batch<A> logsumexp_shift(const xsimd::batch<A>& maximum) noexcept 
   return xsimd::select(xsimd::abs(maximum) <= V(std::numeric_limits<A>::max()), maximum, V(A{}));
 }
 
-/// See `ScalarExponentials`.
+/// See `NarrowExponentials`.
 template <class T>
-class ScalarLogsumexp : public ScalarExponentials<T> {
-  using Base = ScalarExponentials<T>;
-  using Base::others_, Base::shifts_, Base::sums_;
+class NarrowLogsumexp : public NarrowExponentials<T> {
+  using Base = NarrowExponentials<T>;
+  using Base::others_, Base::row_size_, Base::shifts_, Base::sums_;
   using typename Base::A;
 
  public:
   using Base::Base;
 
-  /// y[i] for each sequence of a block. `readable` numbers may be read from x on.
+  /// The rows of y for the sequences of a block. `readable` numbers may be read from x on.
   void run(const T* x, const Segments& block, std::int64_t readable, T* y) const noexcept {
     this->maxima(x, block, readable);
     this->subtract_shifts(x, block, readable,
                           [](const Vector<A>& greatest, const Vector<A>&) { return logsumexp_shift<A>(greatest); });
-    this->exponentials(block.rows(), others_);
-    this->sum(block, others_);
-    for (std::int64_t i = 0; i < block.size; ++i) {
-      if (block.length(i) == 0) shifts_[i] = sums_[i] = A{};
-    }
-    transform(shifts_, sums_, block.size, y,
+    this->exponentials(block.rows() * row_size_, others_);
+    this->sum(block, others_, A{});
+    transform(shifts_, sums_, block.size * row_size_, y,
               [](const Vector<A>& shift, const Vector<A>& all) { return shift + logarithm(all); });
   }
 };
@@ -65,7 +62,8 @@ struct Kernel<SequenceLogsumexp> {
     const cpu::ThreadScratch<A> columns(executor, cpu::ColumnNumbers<A>::scratch(row_size));
     const cpu::ThreadScratch<A> sums(executor, cpu::sum_scratch(row_size));
     const cpu::ThreadScratch<A> blocks(executor, cpu::computed_scratch(row_size) + cpu::lanes<A>);
-    const cpu::ThreadScratch<A> scalars(executor, row_size == 1 ? cpu::ScalarLogsumexp<T>::scratch() : 0);
+    const bool narrow = row_size <= narrow_row_size;
+    const cpu::ThreadScratch<A> narrow_blocks(executor, narrow ? cpu::NarrowLogsumexp<T>::scratch() : 0);
     cpu::LongSequences long_ones(executor, sequences, cpu::longest_alone(executor, sequences, row_bytes, step));
     const bool any_long = long_ones.longest() > 0;
     const Workspace::Loan<A> partial(executor.workspace(),
@@ -97,11 +95,11 @@ struct Kernel<SequenceLogsumexp> {
       for (std::int64_t i = begin; i < end; ++i) {
         const std::int64_t rows = sequences.length(i), before = sequences.begin(i) * row_size;
         const std::int64_t readable = sequences.rows() * row_size - before;
-        if (row_size == 1) {
-          const cpu::ScalarLogsumexp<T> block(scalars(thread));
+        if (narrow) {
+          const cpu::NarrowLogsumexp<T> block(narrow_blocks(thread), row_size);
           const std::int64_t last = block.block_end(sequences, i, end);
           if (last > i) {
-            block.run(x + before, {sequences.offsets + i, last - i, leaf_rows}, readable, y + i);
+            block.run(x + before, {sequences.offsets + i, last - i, leaf_rows}, readable, y + i * row_size);
             i = last - 1;
             continue;
           }

@@ -185,6 +185,15 @@ void pool_extremes_and_places(const Rows& rows, std::int64_t length, std::int64_
     });
   }
   if constexpr (std::same_as<Rows, ContiguousRows<T>>) {
+    if (row_size <= narrow_row_size) {
+      const auto set_place = [place](std::size_t column, std::int64_t row) {
+        place[column] = static_cast<Place<T>>(row);
+      };
+      const bool done = with_narrow_columns(row_size, [&](auto columns) {
+        return pool_narrow_extremes<minimum, columns>(rows.first, length, rows.readable, y, set_place);
+      });
+      if (done) return;
+    }
     if (row_size == 1) {
       pool_extremes<minimum>(rows, length, 1, y);
       // Equal to it, or a NaN as it is one: zeros of both signs are equal, and so are all NaNs.
@@ -203,15 +212,12 @@ void pool_extremes_and_places(const Rows& rows, std::int64_t length, std::int64_
   if (row_size == 2 * lanes<T>) return keep_rows_and_places<minimum, 2>(rows, 1, length, 0, y, place);
   if (row_size == lanes<T>) return keep_rows_and_places<minimum, 1>(rows, 1, length, 0, y, place);
   // A few rows at a time, which stay in the first-level cache until their last columns have been compared too.
-  constexpr std::int64_t step = 16;
   const std::int64_t full = row_size / lanes<T> * lanes<T>;
+  const std::int64_t step = full > 0 ? 16 : length;
   for (std::int64_t begin = 1; begin < length; begin += step) {
     const std::int64_t end = std::min(begin + step, length);
-    for (std::int64_t row = begin; row < end && full > 0; ++row) {
-      const auto candidates = [from = rows(row)](std::int64_t) { return from; };
-      for (std::int64_t column = 0; column < full; column += lanes<T>) {
-        keep_rows_and_places<minimum, 1>(candidates, row, row + 1, column, y + column, place + column);
-      }
+    for (std::int64_t column = 0; column < full; column += lanes<T>) {
+      keep_rows_and_places<minimum, 1>(rows, begin, end, column, y + column, place + column);
     }
     if (full == row_size) continue;
     const bool by_vectors = masked<T> || (loads_parts<T> && full == 0);
@@ -251,7 +257,8 @@ void pool_sequence_extremes(const CpuExecutor& executor, const T* x, const Segme
       return;
     }
     Place<T>* const place = places(thread);
-    pool_extremes_and_places<minimum>(ContiguousRows<T>{from, row_size, length}, length, row_size, best, place);
+    pool_extremes_and_places<minimum>(ContiguousRows<T>{from, row_size, numbers - first * row_size}, length, row_size,
+                                      best, place);
     for (std::int64_t column = 0; column < row_size; ++column) rows[column] = first + place[column];
   };
 
@@ -275,6 +282,11 @@ void pool_sequence_extremes(const CpuExecutor& executor, const T* x, const Segme
       if (row_size == 1) {
         const ShortSequences<T> short_ones(x, sequences, sequences.rows());
         const auto some = [=](std::int64_t i) {
+          if (sequences.begin(i) == sequences.begin(i + short_sequences)) {
+            fill(y + i, short_sequences, pad_value);
+            fill<std::int64_t>(index + i, short_sequences, -1);
+            return 0U;
+          }
           const unsigned others = short_ones.template pool_extremes<minimum>(i, pad_value, y + i);
           if (others != all_short_sequences) short_ones.find_rows(i, y + i, sequences.first, index + i);
           return others;
@@ -308,7 +320,8 @@ void pool_sequence_extremes(const CpuExecutor& executor, const T* x, const Segme
       return;
     }
     Place<T>* const place = places(0);
-    pool_extremes_and_places<minimum>(ContiguousRows<T>{bests.data(), row_size, chunks}, chunks, row_size, out, place);
+    pool_extremes_and_places<minimum>(ContiguousRows<T>{bests.data(), row_size, chunks * row_size}, chunks, row_size,
+                                      out, place);
     for (std::int64_t column = 0; column < row_size; ++column) {
       index[i * row_size + column] = rows_of_bests[place[column] * row_size + column];
     }

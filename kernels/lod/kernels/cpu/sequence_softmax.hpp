@@ -12,7 +12,6 @@
 #include <lod/kernels/cpu/narrow_softmax.hpp>
 #include <lod/kernels/cpu/parallel.hpp>
 #include <lod/kernels/cpu/row_sum.hpp>
-#include <lod/kernels/cpu/scalar_softmax.hpp>
 #include <lod/kernels/cpu/softmax_terms.hpp>
 #include <lod/kernels/cpu/vector.hpp>
 #include <lod/ops/sequence_softmax.hpp>
@@ -139,8 +138,8 @@ void softmax_sequences(const CpuExecutor& executor, const T* x, const Segments& 
   const ThreadScratch<A> columns(executor, Softmax<logarithm, T>::scratch(row_size));
   const ThreadScratch<A> sums(executor, sum_scratch(row_size));
   const ThreadScratch<A> blocks(executor, block_numbers);
-  const bool narrow = !logarithm && row_size > 1 && row_size <= narrow_row_size;
-  const ThreadScratch<A> scalar_blocks(executor, row_size == 1 || narrow ? ScalarExponentials<T>::scratch() : 0);
+  const bool is_narrow = row_size <= narrow_row_size;
+  const ThreadScratch<A> narrow_blocks(executor, is_narrow ? NarrowExponentials<T>::scratch() : 0);
   LongSequences long_ones(executor, sequences, longest_alone(executor, sequences, row_bytes, step));
   const bool any_long = long_ones.longest() > 0;
   const Workspace::Loan<A> partial(executor.workspace(),
@@ -158,33 +157,22 @@ void softmax_sequences(const CpuExecutor& executor, const T* x, const Segments& 
     A* const sum = sums(thread);
     A* const block = blocks(thread);
     const FloatingPointControl flushing(FloatingPointControl::flushing);
-    std::optional<ScalarSoftmax<logarithm, T>> scalars;  // one for all blocks: it learns from those before
-    if (row_size == 1) scalars.emplace(scalar_blocks(thread), output);
-    std::int64_t alone_until = begin;  // sequences before this one are processed one by one
+    std::optional<NarrowSoftmax<logarithm, T>> narrow;  // one for all blocks: it learns from those before
+    if (is_narrow) narrow.emplace(narrow_blocks(thread), row_size, output);
     for (std::int64_t i = begin; i < end; ++i) {
       const T* const from = x + sequences.begin(i) * row_size;
       T* const to = y + sequences.begin(i) * row_size;
       const std::int64_t room = x == y ? 0 : (sequences.begin(end) - sequences.begin(i)) * row_size;
-      if (scalars) {
-        const std::int64_t last = scalars->block_end(sequences, i, end);
+      if (narrow) {
+        const std::int64_t last = narrow->block_end(sequences, i, end);
         if (last > i) {
           const Segments some(sequences.offsets + i, last - i, leaf_rows);
           // In place, another thread may be writing what comes after.
-          scalars->run(from, some, x == y ? some.rows() : sequences.rows() - sequences.begin(i), to);
+          const std::int64_t readable = x == y ? some.rows() : sequences.rows() - sequences.begin(i);
+          narrow->run(from, some, readable * row_size, to);
           i = last - 1;
           continue;
         }
-      }
-      if (narrow && i >= alone_until) {
-        const NarrowSoftmax<T> some(scalar_blocks(thread), row_size, output);
-        const std::int64_t last = some.block_end(sequences, i, end, row_size);
-        const std::int64_t readable = x == y ? sequences.begin(last) : sequences.rows();
-        if (last > i && some.run(from, Segments(sequences.offsets + i, last - i, leaf_rows),
-                                 (readable - sequences.begin(i)) * row_size, to)) {
-          i = last - 1;
-          continue;
-        }
-        alone_until = last;
       }
       const std::int64_t rows = sequences.length(i);
       if (rows == 0 || long_ones.note(i, rows)) continue;
@@ -242,25 +230,35 @@ inline V softmax_gradient(const V& dy, const V& y, const V& sum) noexcept {
   return logarithm ? dy - exponential(y) * sum : (dy - sum) * y;
 }
 
-/// The gradient of one sequence of at most a leaf of scalar rows; `room` as in `Softmax`.
-template <bool logarithm, class T>
-inline void softmax_grad_scalars(const T* dy, const T* y, std::int64_t rows, T* dx, std::int64_t room) noexcept {
+/// The gradient of one sequence of at most a leaf of rows of 1 to 7 columns; `room` as in `Softmax`.
+template <bool logarithm, std::size_t columns, class T>
+inline void softmax_grad_narrow(const T* dy, const T* y, std::int64_t rows, T* dx, std::int64_t room) noexcept {
   using A = Accumulator<T>;
-  Vector<T> sums[narrow_vectors<1, T>];
+  const std::int64_t numbers = rows * static_cast<std::int64_t>(columns);
+  Vector<T> sums[narrow_vectors<columns, T>];
   for (auto& sum : sums) sum = Vector<T>(A{});
-  for (std::int64_t i = 0; i < rows;) {
-    for (std::size_t v = 0; v < narrow_vectors<1, T> && i < rows; ++v, i += lanes<T>) {
-      sums[v] += softmax_grad_term<logarithm>(load_first(dy + i, rows - i, A{}, room - i),
-                                              load_first(y + i, rows - i, A{}, room - i));
+  for (std::int64_t i = 0; i < numbers;) {
+    for (std::size_t v = 0; v < narrow_vectors<columns, T> && i < numbers; ++v, i += lanes<T>) {
+      Vector<T> term = softmax_grad_term<logarithm>(load_first(dy + i, numbers - i, A{}, room - i),
+                                                    load_first(y + i, numbers - i, A{}, room - i));
+      // Rounded before it is added, as in sequences of more than a leaf; g++ would fuse the two.
+      if constexpr (columns > 1) term = read_once(term);
+      sums[v] += term;
     }
   }
-  A total;
-  add_tree<1, T>(sums).store(&total);
-  const Vector<T> sum(total);
-  for_each_vector<T>(rows, 1, [&](std::int64_t i, std::int64_t count, std::int64_t) {
+  const RepeatedColumns<columns, A> sum(add_tree<columns, T>(sums));
+  const auto write = [&](std::int64_t i, std::int64_t count, std::size_t v) {
     const Vector<T> a = load_vector(dy + i, count, A{}, room - i), b = load_vector(y + i, count, A{}, room - i);
-    store_first(dx + i, softmax_gradient<logarithm>(a, b, sum), count, room - i);
-  });
+    store_first(dx + i, softmax_gradient<logarithm>(a, b, sum.vector[v]), count, room - i);
+  };
+  constexpr std::int64_t block = static_cast<std::int64_t>(columns) * lanes<T>;
+  std::int64_t i = 0;
+  for (; i + block <= numbers; i += block) {
+    for (std::size_t v = 0; v < columns; ++v) write(i + static_cast<std::int64_t>(v) * lanes<T>, lanes<T>, v);
+  }
+  for (std::size_t v = 0; v < columns && i < numbers; ++v, i += lanes<T>) {
+    write(i, std::min(numbers - i, lanes<T>), v);
+  }
 }
 
 template <bool logarithm, class T>
@@ -287,7 +285,7 @@ void softmax_grad_sequences(const CpuExecutor& executor, const T* dy, const T* y
     };
     return ComputedRows{compute, block};
   };
-  // A sum of negative zeros becomes a positive zero, as in `softmax_grad_scalars`.
+  // A sum of negative zeros becomes a positive zero, as in `softmax_grad_narrow`.
   const auto with_positive_zeros = [row_size](A* numbers) {
     for (std::int64_t i = 0; i < row_size; ++i) numbers[i] += A{};
     return numbers;
@@ -306,8 +304,11 @@ void softmax_grad_sequences(const CpuExecutor& executor, const T* dy, const T* y
     for (std::int64_t i = begin; i < end; ++i) {
       const std::int64_t rows = sequences.length(i), first = sequences.begin(i);
       if (rows == 0 || long_ones.note(i, rows)) continue;
-      if (row_size == 1 && rows <= leaf_rows) {
-        softmax_grad_scalars<logarithm>(dy + first, y + first, rows, dx + first, last - first);
+      if (row_size <= narrow_row_size && rows <= leaf_rows) {
+        const std::int64_t at = first * row_size;
+        with_narrow_columns(row_size, [&](auto width) {
+          softmax_grad_narrow<logarithm, width>(dy + at, y + at, rows, dx + at, last - at);
+        });
         continue;
       }
       sum_rows<A>(terms(first, last, blocks(thread)), rows, row_size, sums(thread));

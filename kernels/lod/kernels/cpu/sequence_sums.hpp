@@ -124,7 +124,8 @@ template <class T, class Rows, class Finish>
 /// Calls write(i, sums) for those of the `short_sequences` sequences from `first` on that have 1 to `leaf_rows` rows of
 /// so many vectors: the sums are a `VectorRow`, the registers in which they add up. Returns a bit for each of the other
 /// sequences, and for all of them if a sum is not finite. Sequence i has the rows rows_of(i, thread), for any thread.
-/// Contiguous rows may be narrower: whole vectors are read of them, too, with the first numbers of the next row.
+/// Contiguous rows may be narrower: whole vectors are read of them, too, with the first numbers of the next row. So may
+/// other rows of one vector, where `load` reads a part of it by a mask.
 template <std::size_t vectors, class T, class RowsOf, class Write>
 unsigned sum_vector_rows(const Segments& all, std::int64_t first, const RowsOf& rows_at, const Write& write_one) {
   // Copies, as in `sum_sequences`.
@@ -140,11 +141,18 @@ unsigned sum_vector_rows(const Segments& all, std::int64_t first, const RowsOf& 
       continue;
     }
     auto rows = rows_of(i, 0);
-    bool whole = true;
-    if constexpr (std::same_as<decltype(rows), ContiguousRows<T>>) whole = rows.row_size % lanes<T> == 0;
+    constexpr bool contiguous = std::same_as<decltype(rows), ContiguousRows<T>>;
+    const std::int64_t row_size = rows.row_size;
+    const bool whole = row_size % lanes<T> == 0;
     if (whole) rows.set_row_size(static_cast<std::int64_t>(vectors) * lanes<T>);  // known to the compiler here
     VectorRow<vectors, T> sums;
-    if (length == 1) {
+    if (vectors == 1 && masked<T> && !contiguous && !whole) {
+      const Vector<T> none(empty_sum<T>());
+      sums[0] = length == 1 ? load(rows(0), row_size, T{}) : add_partial_vectors<T>(rows, 0, length, row_size, none);
+      if constexpr (std::floating_point<T>) {
+        if (length > 1) total += sums[0];
+      }
+    } else if (length == 1) {
       const T* const row = rows(0);
       for (std::size_t v = 0; v < vectors; ++v) sums[v] = load(row + v * Vector<T>::size);
     } else {
@@ -181,12 +189,7 @@ unsigned sum_narrow_sequences(const Segments& all, std::int64_t first, const Row
     }
     auto rows = rows_of(i, 0);
     rows.set_row_size(static_cast<std::int64_t>(columns));
-    NarrowRow<columns, T> sums;
-    if (masked<T> && length <= 32) {
-      sums = sum_few_narrow_rows<columns, T>(rows(0), length);
-    } else {
-      sums = sum_narrow_rows<columns, T>(rows, 0, length);
-    }
+    NarrowRow<columns, T> sums = sum_narrow_rows<columns, T>(rows, 0, length);
     if constexpr (std::floating_point<Accumulator<T>>) {
       for (const Vector<T>& part : sums.part) total += part;
     }
@@ -303,22 +306,9 @@ void sum_sequences_by_vectors(const CpuExecutor& executor, const Segments& seque
   if constexpr (std::same_as<decltype(rows_of(0, 0)), ContiguousRows<T>>) {
     if (row_size <= narrow_row_size) {
       return sum_sequences<T>(executor, sequences, row_size, rows_of, finish, [&](std::int64_t first) {
-        switch (row_size) {
-          case 1:
-            return sum_narrow_sequences<1, T>(sequences, first, rows_of, finish);
-          case 2:
-            return sum_narrow_sequences<2, T>(sequences, first, rows_of, finish);
-          case 3:
-            return sum_narrow_sequences<3, T>(sequences, first, rows_of, finish);
-          case 4:
-            return sum_narrow_sequences<4, T>(sequences, first, rows_of, finish);
-          case 5:
-            return sum_narrow_sequences<5, T>(sequences, first, rows_of, finish);
-          case 6:
-            return sum_narrow_sequences<6, T>(sequences, first, rows_of, finish);
-          default:
-            return sum_narrow_sequences<7, T>(sequences, first, rows_of, finish);
-        }
+        return with_narrow_columns(row_size, [&](auto columns) {
+          return sum_narrow_sequences<columns, T>(sequences, first, rows_of, finish);
+        });
       });
     }
   }
@@ -326,10 +316,10 @@ void sum_sequences_by_vectors(const CpuExecutor& executor, const Segments& seque
     constexpr bool contiguous = std::same_as<decltype(rows_of(0, 0)), ContiguousRows<T>>;
     // The sums of narrow rows follow another tree.
     const bool whole = row_size % lanes<T> == 0;
-    const std::int64_t vectors =
-        row_size > narrow_row_size && (whole || contiguous) ? (row_size + lanes<T> - 1) / lanes<T> : 0;
+    const bool readable = whole || contiguous || (masked<T> && row_size < lanes<T>);
+    const std::int64_t vectors = row_size > narrow_row_size && readable ? (row_size + lanes<T> - 1) / lanes<T> : 0;
     if (vectors == 1 || vectors == 2 || vectors == 4 || (vectors == 8 && whole)) {
-      const std::int64_t more = vectors * lanes<T> - row_size;  // what is read after the last row
+      const std::int64_t more = contiguous ? vectors * lanes<T> - row_size : 0;  // what is read after the last row
       return sum_sequences<T>(executor, sequences, row_size, rows_of, finish, [&](std::int64_t first) {
         if (more > 0 && (sequences.rows() - sequences.begin(first + short_sequences)) * row_size < more) {
           return all_short_sequences;

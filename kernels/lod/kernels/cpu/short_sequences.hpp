@@ -104,8 +104,10 @@ class ShortSequences<float> {
     if (rule.unordered != 0) return all_short_sequences;
     store(y, best, lengths, pad_value);
     if (rule.negative_zeros == 0) return lengths.longer;
-    const unsigned zero = _mm512_cmp_ps_mask(best, _mm512_setzero_ps(), _CMP_EQ_OQ);
-    return lengths.longer | (zero & ~lengths.empty);
+    const unsigned zeros = _mm512_cmp_ps_mask(best, _mm512_setzero_ps(), _CMP_EQ_OQ) & ~lengths.empty & ~lengths.longer;
+    if (zeros != 0) [[unlikely]]
+      take_first_zeros(i, lengths, zeros, y);
+    return lengths.longer;
   }
 
   void find_rows(std::int64_t i, const float* numbers, std::int64_t origin, std::int64_t* rows) const noexcept {
@@ -113,13 +115,7 @@ class ShortSequences<float> {
     alignas(64) std::uint32_t masks[short_sequences];
     _mm512_store_si512(masks, lengths.masks());
     for (std::int64_t k = 0; k < short_sequences; ++k) {
-      const float* const x = x_ + offsets_[i + k];
-      const float* const y = x_ + (offsets_[i + k] + 16);
-      const auto low = static_cast<__mmask16>(masks[k]), high = static_cast<__mmask16>(masks[k] >> 16);
-      const __m512 number = _mm512_set1_ps(numbers[k]);
-      const unsigned equal = _mm512_mask_cmp_ps_mask(low, _mm512_maskz_loadu_ps(low, x), number, _CMP_EQ_OQ);
-      const unsigned more = _mm512_mask_cmp_ps_mask(high, _mm512_maskz_loadu_ps(high, y), number, _CMP_EQ_OQ);
-      const unsigned all = equal | more << 16;
+      const unsigned all = equal(i + k, masks[k], numbers[k]);
       rows[k] = all == 0 ? -1 : offsets_[i + k] - origin + std::countr_zero(all);
     }
   }
@@ -150,6 +146,24 @@ class ShortSequences<float> {
     unsigned longer;  ///< one bit for each long sequence
     unsigned empty;   ///< one bit for each empty sequence
   };
+
+  /// A bit for each number of sequence i, those of `mask`, that is equal to `number`.
+  unsigned equal(std::int64_t i, std::uint32_t mask, float number) const noexcept {
+    const auto low = static_cast<__mmask16>(mask), high = static_cast<__mmask16>(mask >> 16);
+    const __m512 first = _mm512_maskz_loadu_ps(low, x_ + offsets_[i]);
+    const __m512 second = _mm512_maskz_loadu_ps(high, x_ + (offsets_[i] + 16));
+    const unsigned more = _mm512_mask_cmp_ps_mask(high, second, _mm512_set1_ps(number), _CMP_EQ_OQ);
+    return _mm512_mask_cmp_ps_mask(low, first, _mm512_set1_ps(number), _CMP_EQ_OQ) | more << 16;
+  }
+  [[gnu::noinline]] void take_first_zeros(std::int64_t i, const Lengths& lengths, unsigned zeros,
+                                          float* y) const noexcept {
+    alignas(64) std::uint32_t masks[short_sequences];
+    _mm512_store_si512(masks, lengths.masks());
+    for (; zeros != 0; zeros &= zeros - 1) {
+      const int k = std::countr_zero(zeros);
+      y[k] = (x_ + offsets_[i + k])[std::countr_zero(equal(i + k, masks[k], 0))];
+    }
+  }
 
   static void store(float* y, __m512 results, const Lengths& lengths, float pad_value) noexcept {
     _mm512_storeu_ps(y,
@@ -268,8 +282,8 @@ class ShortSequences<float> {
     return lengths.longer | unusual;
   }
 
-  /// y[k] = the greatest number of sequence i + k, a zero with either sign if that is 0; unspecified for an empty
-  /// sequence, and for one with a NaN. Returns a bit for each sequence that it leaves undone.
+  /// y[k] = the greatest number of sequence i + k, a zero with either sign if that is 0; -inf for an empty sequence,
+  /// unspecified for one with a NaN. Returns a bit for each sequence that it leaves undone.
   unsigned pool_greatest(std::int64_t i, float* y) const noexcept {
     const Lengths lengths(offsets_ + i);
     if (!worthwhile(i, lengths)) return all_short_sequences;
@@ -279,8 +293,7 @@ class ShortSequences<float> {
   }
 
   /// y[k] = the greatest (least) number of sequence i + k, or `pad_value`. Returns the sequences that it leaves undone:
-  /// the long ones, all eight if a number is a NaN, and if there is a negative zero those whose result is a zero, which
-  /// must have the sign of the first one.
+  /// the long ones, and all eight if a number is a NaN. A zero has the sign of the first one.
   template <bool minimum>
   unsigned pool_extremes(std::int64_t i, float pad_value, float* y) const noexcept {
     const Lengths lengths(offsets_ + i);
@@ -291,7 +304,10 @@ class ShortSequences<float> {
     store(y, best, lengths, pad_value);
     if (_mm256_movemask_epi8(rule.negative_zeros) == 0) return lengths.longer;
     const __m256 zero = _mm256_cmp_ps(best, _mm256_setzero_ps(), _CMP_EQ_OQ);
-    return lengths.longer | (static_cast<unsigned>(_mm256_movemask_ps(zero)) & lengths.not_empty);
+    const unsigned zeros = static_cast<unsigned>(_mm256_movemask_ps(zero)) & lengths.not_empty & ~lengths.longer;
+    if (zeros != 0) [[unlikely]]
+      take_first_zeros(i, lengths, zeros, y);
+    return lengths.longer;
   }
 
   /// rows[k] = the first row of sequence i + k that holds numbers[k], where row 0 is at offset `origin`; -1 if none
@@ -302,13 +318,7 @@ class ShortSequences<float> {
     alignas(32) std::int32_t count[short_sequences];
     _mm256_store_si256(reinterpret_cast<__m256i*>(count), lengths.numbers);
     for (std::int64_t k = 0; k < short_sequences; ++k) {
-      const Masked from(x_, offsets_[i + k], count[k]);
-      const __m256 number = _mm256_set1_ps(numbers[k]);
-      unsigned all = 0;
-      for (int vector = 0; vector < 4; ++vector) {
-        const __m256 equal = _mm256_and_ps(_mm256_cmp_ps(from.load(vector), number, _CMP_EQ_OQ), from.mask(vector));
-        all |= static_cast<unsigned>(_mm256_movemask_ps(equal)) << (8 * vector);
-      }
+      const unsigned all = equal(Masked(x_, offsets_[i + k], count[k]), numbers[k]);
       rows[k] = all == 0 ? -1 : offsets_[i + k] - origin + std::countr_zero(all);
     }
   }
@@ -373,6 +383,27 @@ class ShortSequences<float> {
     const float* x;
     __m256i count;
   };
+
+  /// A bit for each number of a sequence that is equal to `number`.
+  static unsigned equal(const Masked& from, float number) noexcept {
+    const __m256 numbers = _mm256_set1_ps(number);
+    unsigned all = 0;
+    for (int vector = 0; vector < 4; ++vector) {
+      const __m256 here = _mm256_and_ps(_mm256_cmp_ps(from.load(vector), numbers, _CMP_EQ_OQ), from.mask(vector));
+      all |= static_cast<unsigned>(_mm256_movemask_ps(here)) << (8 * vector);
+    }
+    return all;
+  }
+  /// y[k] = the first zero of sequence i + k, for the bits of `zeros`.
+  [[gnu::noinline]] void take_first_zeros(std::int64_t i, const Lengths& lengths, unsigned zeros,
+                                          float* y) const noexcept {
+    alignas(32) std::int32_t count[short_sequences];
+    _mm256_store_si256(reinterpret_cast<__m256i*>(count), lengths.numbers);
+    for (; zeros != 0; zeros &= zeros - 1) {
+      const int k = std::countr_zero(zeros);
+      y[k] = (x_ + offsets_[i + k])[std::countr_zero(equal(Masked(x_, offsets_[i + k], count[k]), 0))];
+    }
+  }
 
   /// How numbers are joined, and what replaces those after the end.
   struct Sums {
