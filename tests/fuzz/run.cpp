@@ -58,6 +58,30 @@ elementwise_floordiv X=ids Y=i -> Out=y axis:i=0
 elementwise_pow X=z Y=x -> Out=y axis:i=-1
 equal X=x Y=z -> Out=y axis:i=-1
 expand X=z -> Out=y expand_times:I=2,1
+tile X=x -> Out=y repeat_times:I=2,1,3
+expand_v2 X=x1 -> Out=y shape:I=2,-1,3
+expand_as_v2 X=x1 Y=x -> Out=y target_shape:I=5,4
+flip X=image -> Out=y axis:I=0,-1
+pad X=x -> Out=y paddings:I=0,1,2,0 pad_value:f=1
+unstack X=s2 -> Y=y Y=n axis:i=1 num:i=2
+unbind X=s2 -> Out=y Out=n axis:i=1
+gather_nd X=image Index=o -> Out=y
+scatter X=z Ids=l Updates=s4 -> Out=y overwrite:b=0
+where Condition=flags X=one31 Y=one31 -> Out=y
+where_index Condition=flags -> Out=y
+bpr_loss X=x Label=ids -> Y=y
+kldiv_loss X=z Target=z1 -> Loss=y reduction:s=mean
+label_smooth X=x PriorDist=b -> Out=y epsilon:f=0.1
+modified_huber_loss X=z Y=z1 -> Out=y IntermediateVal=n
+teacher_student_sigmoid_loss X=z Label=z1 -> Y=y soft_max_up_bound:f=9
+hierarchical_sigmoid X=z W=w6 Label=o5 Bias=b6 -> Out=y PreOut=n num_classes:i=5 is_sparse:b=0
+hierarchical_sigmoid X=s4 W=w Label=l PathTable=o PathCode=o -> Out=y PreOut=n num_classes:i=5
+norm X=image -> Out=y Norm=n axis:i=1 epsilon:f=0.1
+mish X=x -> Out=y threshold:f=1
+selu X=x -> Out=y scale:f=2 alpha:f=3
+soft_relu X=x -> Out=y threshold:f=1
+acos X=x -> Out=y
+log2 X=x -> Out=y
 fc Input=x W=w Bias=b -> Out=y in_num_col_dims:i=1 activation_type:s=relu
 fill_constant -> Out=y shape:I=2,3 value:f=1 dtype:i=5 str_value:s=1
 fill_constant_batch_size_like Input=x -> Out=y shape:I=-1,3 dtype:i=5 input_dim_idx:i=0 output_dim_idx:i=0
@@ -276,6 +300,7 @@ lod::ProgramDesc program_of(std::vector<lod::OpDesc> ops) {
   for (const char* const name : {"z1", "z2", "z3", "z4"}) add(name, DataType::FP32, {5, 4});
   for (const char* const name : {"one1", "one2"}) add(name, DataType::FP32, {1});
   add("one3", DataType::FP32, {1, 3});
+  add("one31", DataType::FP32, {3, 1});
   add("l2", DataType::INT64, {2});
   add("z12", DataType::FP32, {5, 12});
   add("z16", DataType::FP32, {5, 16});

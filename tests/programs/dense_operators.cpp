@@ -171,6 +171,15 @@ TEST_CASE("activations: at -2, 0, 0.5 and 3") {
   CHECK(of("sin") == Floats{-0.909f, 0, 0.479f, 0.141f});
   CHECK(of("cos") == Floats{-0.416f, 1, 0.878f, -0.99f});
   CHECK(of("erf") == Floats{-0.995f, 0, 0.52f, 1});
+  CHECK(of("atan") == Floats{-1.107f, 0, 0.464f, 1.249f});
+  CHECK(of("sinh") == Floats{-3.627f, 0, 0.521f, 10.018f});
+  CHECK(of("cosh") == Floats{3.762f, 1, 1.128f, 10.068f});
+  CHECK(of("tan") == Floats{2.185f, 0, 0.546f, -0.143f});
+  CHECK(of("expm1") == Floats{-0.865f, 0, 0.649f, 19.086f});
+  CHECK(of("mish") == Floats{-0.253f, 0, 0.375f, 2.987f});
+  CHECK(of("mish", {attr("threshold", 1.0f)}) == Floats{-0.269f, 0, 0.375f, 2.985f});
+  CHECK(of("selu") == Floats{-1.52f, 0, 0.525f, 3.152f});
+  CHECK(of("soft_relu", {attr("threshold", 1.0f)}) == Floats{0.313f, 0.693f, 0.974f, 1.313f});
   CHECK(of("softsign") == Floats{-0.667f, 0, 0.333f, 0.75f});
   CHECK(of("tanh_shrink") == Floats{-1.036f, 0, 0.038f, 2.005f});
   CHECK(of("relu6", {attr("threshold", 2.0f)}) == Floats{0, 0, 0.5f, 2});
@@ -200,6 +209,11 @@ TEST_CASE("activations: at -2, 0, 0.5 and 3") {
   CHECK(in_double("sqrt") == std::vector<double>{0.5, 2});
   CHECK(in_double("rsqrt") == std::vector<double>{2, 0.5});
   CHECK(in_double("reciprocal") == std::vector<double>{4, 0.25});
+  CHECK(in_double("log2") == std::vector<double>{-2, 2});
+  CHECK(in_double("log10") == std::vector<double>{std::log10(0.25), std::log10(4.0)});
+  CHECK(in_double("log1p") == std::vector<double>{std::log1p(0.25), std::log1p(4.0)});
+  CHECK(in_double("asin")[0] == std::asin(0.25));
+  CHECK(in_double("acos")[0] == std::acos(0.25));
   CHECK(in_double("log") == std::vector<double>{std::log(0.25), std::log(4.0)});
   CHECK_THROWS_AS(apply("tanh", {{"X", {plain<std::int64_t>({1}, {1})}}}, {"Out"}), ShapeMismatch);
   CHECK_THROWS_AS(apply("pow", {{"X", {x}}, {"FactorTensor", {x}}}, {"Out"}), InvalidProgram);
@@ -438,11 +452,83 @@ TEST_CASE("transpose2, slice, gather, expand") {
   CHECK(numbers<float>(apply("gather", {{"X", {x}}, {"Index", {plain<std::int32_t>({3}, {1, 0, 1})}}}, {"Out"})[0]) ==
         Floats{4, 5, 6, 1, 2, 3, 4, 5, 6});
   CHECK_THROWS_AS(apply("gather", {{"X", {x}}, {"Index", {plain<std::int64_t>({1}, {2})}}}, {"Out"}), OutOfRange);
-  CHECK(numbers<float>(apply("expand", {{"X", {plain<float>({2, 1}, {1, 2})}}}, {"Out"},
-                             {attr("expand_times", std::vector<int>{1, 3})})[0]) == Floats{1, 1, 1, 2, 2, 2});
-  CHECK_THROWS_AS(apply("expand", {{"X", {plain<float>({2, 1}, {1, 2})}}}, {"Out"},
-                        {attr("expand_times", std::vector<std::int64_t>{INT64_MAX, 1})}),
+}
+
+TEST_CASE("expand, tile, flip, pad: elements taken along each axis") {
+  using Ints = std::vector<int>;
+  const auto column = plain<float>({2, 1}, {1, 2}), x = two_by_three();
+  const auto of = [](const char* type, const AnyLoDTensor& from, Attrs attrs) {
+    return apply(type, {{"X", {from}}}, {"Out"}, std::move(attrs))[0];
+  };
+  CHECK(numbers<float>(of("expand", column, {attr("expand_times", Ints{1, 3})})) == Floats{1, 1, 1, 2, 2, 2});
+  CHECK(numbers<float>(of("expand", x, {attr("expand_times", Ints{2, 1})})) ==
+        Floats{1, 2, 3, 4, 5, 6, 1, 2, 3, 4, 5, 6});
+  CHECK_THROWS_AS(of("expand", column, {attr("expand_times", std::vector<std::int64_t>{INT64_MAX, 1})}), ShapeMismatch);
+  CHECK_THROWS_AS(of("expand", column, {attr("expand_times", Ints{2})}), ShapeMismatch);
+  CHECK_THROWS_AS(of("expand", column, {attr("expand_times", Ints{2, 0})}), InvalidProgram);
+  const auto tiled = of("tile", plain<float>({2}, {1, 2}), {attr("repeat_times", Ints{2, 2})});
+  CHECK(tiled.shape() == Shape{2, 4});
+  CHECK(numbers<float>(tiled) == Floats{1, 2, 1, 2, 1, 2, 1, 2});
+  CHECK(of("tile", column, {attr("repeat_times", Ints{3})}).shape() == Shape{2, 3});
+  const auto wide = of("expand_v2", column, {attr("shape", Ints{2, -1, 2})});
+  CHECK(wide.shape() == Shape{2, 2, 2});
+  CHECK(numbers<float>(wide) == Floats{1, 1, 2, 2, 1, 1, 2, 2});
+  CHECK_THROWS_AS(of("expand_v2", column, {attr("shape", Ints{4, 1})}), ShapeMismatch);
+  CHECK_THROWS_AS(of("expand_v2", column, {attr("shape", Ints{-1, 2, 1})}), ShapeMismatch);
+  CHECK_THROWS_AS(of("expand_v2", column, {attr("shape", Ints{2})}), ShapeMismatch);
+  CHECK(numbers<float>(apply("expand_as_v2", {{"X", {column}}, {"Y", {x}}}, {"Out"})[0]) == Floats{1, 1, 1, 2, 2, 2});
+  CHECK(numbers<float>(of("flip", x, {attr("axis", Ints{0, -1})})) == Floats{6, 5, 4, 3, 2, 1});
+  CHECK(numbers<float>(of("reverse", x, {attr("axis", Ints{1})})) == Floats{3, 2, 1, 6, 5, 4});
+  CHECK_THROWS_AS(of("flip", x, {attr("axis", Ints{2})}), OutOfRange);
+  const auto sides = attr("paddings", Ints{0, 1, 2, 0});
+  CHECK(numbers<float>(of("pad", column, {sides, attr("pad_value", 0.5f)})) ==
+        Floats{0.5f, 0.5f, 1, 0.5f, 0.5f, 2, 0.5f, 0.5f, 0.5f});
+  CHECK(numbers<std::int64_t>(of("pad", plain<std::int64_t>({1}, {7}), {attr("paddings", Ints{1, 1})})) ==
+        Ids{0, 7, 0});
+  CHECK_THROWS_AS(of("pad", column, {attr("paddings", Ints{1, 1})}), ShapeMismatch);
+  CHECK_THROWS_AS(of("pad", column, {attr("paddings", Ints{1, 1, -1, 0})}), InvalidProgram);
+  const auto sequences = ragged<float>({1, 0, 2}, {1}, {1, 2, 3});  // levels stay where all rows do
+  CHECK(of("tile", sequences, {attr("repeat_times", Ints{2})}).lod() == sequences.lod());
+  CHECK(of("tile", sequences, {attr("repeat_times", Ints{2, 1})}).levels() == 0);
+}
+
+TEST_CASE("unstack, gather_nd, scatter, where") {
+  const auto x = two_by_three();
+  const auto columns = apply("unstack", {{"X", {x}}}, {"Y", "Y", "Y"}, {attr("axis", -1), attr("num", 3)});
+  CHECK(columns[2].shape() == Shape{2});
+  CHECK(numbers<float>(columns[2]) == Floats{3, 6});
+  CHECK(numbers<float>(apply("unbind", {{"X", {x}}}, {"Out", "Out"})[1]) == Floats{4, 5, 6});
+  CHECK_THROWS_AS(apply("unbind", {{"X", {x}}}, {"Out"}), ShapeMismatch);
+
+  const auto taken = [&](const Shape& shape, const Ids& index) {
+    return apply("gather_nd", {{"X", {x}}, {"Index", {plain<std::int64_t>(shape, index)}}}, {"Out"})[0];
+  };
+  CHECK(numbers<float>(taken({2, 2}, {1, 2, 0, 0})) == Floats{6, 1});
+  CHECK(taken({1, 1, 1}, {1}).shape() == Shape{1, 1, 3});
+  CHECK_THROWS_AS(taken({1, 2}, {1, 3}), OutOfRange);
+  CHECK_THROWS_AS(taken({1, 1}, {-1}), OutOfRange);
+  CHECK_THROWS_AS(taken({1, 3}, {0, 0, 0}), ShapeMismatch);
+
+  const auto put = [&](const Ids& rows, const Floats& updates, bool overwrite) {
+    const auto count = static_cast<std::int64_t>(rows.size());
+    return numbers<float>(apply(
+        "scatter",
+        {{"X", {x}}, {"Ids", {plain<std::int64_t>({count}, rows)}}, {"Updates", {plain<float>({count, 3}, updates)}}},
+        {"Out"}, {attr("overwrite", overwrite)})[0]);
+  };
+  CHECK(put({1, 1}, {7, 8, 9, 1, 1, 1}, true) == Floats{1, 2, 3, 1, 1, 1});
+  CHECK(put({1, 1}, {7, 8, 9, 1, 1, 1}, false) == Floats{1, 2, 3, 8, 9, 10});
+  CHECK(put({}, {}, true) == Floats{1, 2, 3, 4, 5, 6});
+  CHECK_THROWS_AS(put({2}, {1, 1, 1}, true), OutOfRange);
+  CHECK_THROWS_AS(put({1}, {1, 1, 1, 1, 1, 1}, true), ShapeMismatch);
+
+  const auto holds = apply("greater_than", {{"X", {x}}, {"Y", {plain<float>({1}, {4})}}}, {"Out"})[0];
+  const auto zeros = apply("fill_zeros_like", {{"X", {x}}}, {"Out"})[0];
+  CHECK(numbers<float>(apply("where", {{"Condition", {holds}}, {"X", {x}}, {"Y", {zeros}}}, {"Out"})[0]) ==
+        Floats{0, 0, 0, 0, 5, 6});
+  CHECK_THROWS_AS(apply("where", {{"Condition", {holds}}, {"X", {x}}, {"Y", {plain<float>({1}, {0})}}}, {"Out"}),
                   ShapeMismatch);
+  CHECK(numbers<std::int64_t>(apply("where_index", {{"Condition", {holds}}}, {"Out"})[0]) == Ids{1, 1, 1, 2});
 }
 
 TEST_CASE("fill_constant and its kin, shape, assign_value, one_hot") {
@@ -502,6 +588,13 @@ TEST_CASE("operators: a batch without rows goes through, and a second run alloca
        {{"Input", "x"}},
        "Out",
        {attr("axes", std::vector<int>{1}), attr("starts", std::vector<int>{0}), attr("ends", std::vector<int>{1})}},
+      {"tile", {{"X", "x"}}, "Out", {attr("repeat_times", std::vector<int>{2})}},
+      {"pad", {{"X", "x"}}, "Out", {attr("paddings", std::vector<int>{0, 0, 1, 0})}},
+      {"flip", {{"X", "x"}}, "Out", {attr("axis", std::vector<int>{0})}},
+      {"gather_nd", {{"X", "w"}, {"Index", "ids"}}, "Out", {}},
+      {"scatter", {{"X", "w"}, {"Ids", "ids"}, {"Updates", "x"}}, "Out", {attr("overwrite", false)}},
+      {"label_smooth", {{"X", "x"}}, "Out", {attr("epsilon", 0.5f)}},
+      {"bpr_loss", {{"X", "x"}, {"Label", "ids"}}, "Y", {}},
       {"sequence_pool", {{"X", "x"}}, "Out", {}},
       {"sequence_softmax", {{"X", "x"}}, "Out", {}},
       {"sequence_reverse", {{"X", "x"}}, "Y", {}},

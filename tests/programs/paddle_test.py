@@ -447,9 +447,11 @@ case("logical_not", "logical_not", {"X": x34 > 0}, ["Out"])
 
 for name in ("relu sigmoid logsigmoid tanh exp square abs reciprocal floor ceil round sin cos sign softsign "
              "tanh_shrink erf relu6 leaky_relu elu gelu swish silu softplus hard_sigmoid hard_swish hard_shrink "
-             "softshrink thresholded_relu brelu stanh").split():
+             "softshrink thresholded_relu brelu stanh atan sinh cosh tan expm1 mish selu soft_relu").split():
     case(name, name, {"X": Ragged(3 * floats(7, 4), [2, 0, 4, 1])}, ["Out"], levels=name != "abs")
-for name in "log", "sqrt", "rsqrt":
+for name in "acos", "asin":
+    case(name, name, {"X": random.uniform(-1, 1, (3, 4)).astype("float32")}, ["Out"])
+for name in "log", "log1p", "log2", "log10", "sqrt", "rsqrt":
     case(name, name, {"X": np.abs(x34) + 0.1}, ["Out"])
 case("pow", "pow", {"X": np.abs(x34)}, ["Out"], {"factor": 2.5})
 case("clip", "clip", {"X": x34}, ["Out"], {"min": -0.5, "max": 0.25})
@@ -546,6 +548,32 @@ case("slice decrease", "slice", {"Input": floats(4, 5, 3)}, ["Out"],
 case("slice levels", "slice", {"Input": rows}, ["Out"], {"axes": [1], "starts": [1], "ends": [3]})
 case("gather", "gather", {"X": floats(5, 3), "Index": np.array([4, 0, 4], "int32")}, ["Out"])
 case("expand", "expand", {"X": floats(2, 3)}, ["Out"], {"expand_times": [2, 3]})
+for name, x, attrs in (("expand", floats(2, 3), {"expand_times": [1, 3]}), ("tile", floats(2, 3), {"repeat_times": [2, 1, 2]}),
+                       ("tile", Ragged(floats(7, 2), [3, 4]), {"repeat_times": [3]}),
+                       ("expand_v2", floats(2, 1, 3), {"shape": [4, -1, 5, 3]}), ("expand_v2", x4, {"shape": [3, 4]}),
+                       ("expand_as_v2", floats(2, 1, 3), {"target_shape": [4, 2, 5, 3]}),
+                       ("flip", floats(2, 3, 4), {"axis": [0, -1]}), ("reverse", rows, {"axis": [1]}),
+                       ("pad", floats(2, 3), {"paddings": [1, 0, 2, 3], "pad_value": 0.5}),
+                       ("pad", rows, {"paddings": [0, 0, 1, 0]})):
+    case(f"{name} {attrs}", name, {"X": x}, ["Out"], attrs, levels=False)
+    if name != "flip" and name != "reverse":  # whose gradients PaddlePaddle makes in Python alone
+        gradient(f"{name} {attrs}", name, {"X": x}, ["Out"], ["X"], attrs)
+for axis in 0, 1, -1:
+    case(f"unstack {axis}", "unstack", {"X": floats(2, 2, 2)}, [("Y", 2)], {"axis": axis, "num": 2})
+    case(f"unbind {axis}", "unbind", {"X": floats(2, 2, 2)}, [("Out", 2)], {"axis": axis})
+gradient("unstack", "unstack", {"X": floats(2, 1, 2)}, ["Y"], ["X"], {"axis": 1, "num": 1})
+for index in [[2, 1], [0, 0], [2, 1]], [[1], [3]], [3]:
+    inputs = {"X": floats(4, 3, 2), "Index": np.array(index, "int64")}
+    case(f"gather_nd {index}", "gather_nd", inputs, ["Out"])
+    gradient(f"gather_nd {index}", "gather_nd", inputs, ["Out"], ["X"])
+for overwrite, places in (True, [3, 0]), (False, [3, 0, 3]):
+    inputs = {"X": floats(4, 3), "Ids": np.array(places, "int64"), "Updates": floats(len(places), 3)}
+    case(f"scatter {overwrite}", "scatter", inputs, ["Out"], {"overwrite": overwrite})
+    gradient(f"scatter {overwrite}", "scatter", inputs, ["Out"], ["X", "Updates"], {"overwrite": overwrite})
+choices = {"Condition": x34 > 0, "X": floats(3, 4), "Y": floats(3, 4)}
+case("where", "where", choices, ["Out"])
+gradient("where", "where", choices, ["Out"], ["X", "Y"])
+case("where_index", "where_index", {"Condition": x34 > 0}, ["Out"])
 case("assign", "assign", {"X": rows}, ["Out"])
 case("shape", "shape", {"Input": floats(2, 3, 4)}, ["Out"])
 case("fill_constant", "fill_constant", {}, ["Out"], {"shape": [2, 3], "value": 0.5, "dtype": 5})
@@ -672,8 +700,27 @@ for type, inputs, by, out, attrs, hidden in (
         ("huber_loss", {"X": scores, "Y": others}, ["X", "Y"], "Out", {"delta": 0.7}, ["Residual"]),
         ("log_loss", {"Predicted": random.uniform(size=(4, 1)).astype("float32"), "Labels": ones}, ["Predicted"],
          "Loss", {"epsilon": 1e-4}, []),
+        ("modified_huber_loss", {"X": 2 * scores, "Y": ones}, ["X"], "Out", {}, ["IntermediateVal"]),
+        ("teacher_student_sigmoid_loss",
+         {"X": 9 * floats(5, 1), "Label": np.array([[-2], [-1], [0.3], [1.4], [1]], "float32")}, ["X"], "Y", {}, []),
+        ("bpr_loss", {"X": Ragged(floats(4, 5), [1, 3]), "Label": labels}, ["X"], "Y", {}, []),
+        ("label_smooth", {"X": Ragged(soft, [1, 3])}, ["X"], "Out", {"epsilon": 0.3}, []),
+        ("label_smooth", {"X": soft, "PriorDist": probabilities[:1]}, ["X"], "Out", {"epsilon": 0.3}, []),
+        *(("kldiv_loss", {"X": np.log(probabilities), "Target": np.abs(soft - 0.1)}, ["X"], "Loss",
+           {"reduction": reduction}, []) for reduction in ("none", "sum", "mean", "batchmean")),
+        *(("hierarchical_sigmoid",
+           {"X": floats(4, 3), "W": floats(classes - 1, 3), "Label": np.array([[0], [4], [2], [2]], "int64"),
+            "Bias": floats(classes - 1, 1)}, ["X", "W", "Bias"], "Out", {"num_classes": classes}, ["PreOut", "W_Out"])
+          for classes in (5, 8, 11)),
+        ("hierarchical_sigmoid",
+         {"X": floats(3, 2), "W": floats(4, 2), "Label": labels[:3], "Bias": floats(4, 1),
+          "PathTable": np.array([[0, 2, -1], [0, 1, 3], [0, -1, -1]], "int64"),
+          "PathCode": np.array([[0, 1, -1], [1, 0, 1], [1, -1, -1]], "int64")}, ["X", "W", "Bias"], "Out",
+         {"num_classes": 4}, ["PreOut", "W_Out"]),
+        *(("norm", {"X": floats(2, 3, 4)}, ["X"], "Out", {"axis": axis, "epsilon": 0.1}, ["Norm"]) for axis in (1, -1)),
         ("rank_loss", {"Label": ones, "Left": scores, "Right": others}, ["Left", "Right"], "Out", {}, [])):
-    case(type, type, inputs, [out, *hidden], attrs)
+    case(type, type, inputs, [out, *(name for name in hidden if name != "W_Out")], attrs,
+         hidden=[name for name in hidden if name == "W_Out"])
     gradient(type, type, inputs, [out], by, attrs, hidden)
 case("fill_any_like", "fill_any_like", {"X": x34}, ["Out"], {"value": 2.5})
 case("squared_l2_norm", "squared_l2_norm", {"X": x34}, ["Out"])

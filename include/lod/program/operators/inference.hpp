@@ -12,7 +12,10 @@
 #include <lod/program/operators/inference_sequences.hpp>
 #include <lod/program/program.hpp>
 
+#include <algorithm>
+#include <bit>
 #include <cstddef>
+#include <cstdint>
 #include <string>
 #include <string_view>
 
@@ -85,6 +88,29 @@ inline void infer_losses(InferShapeContext& op) {
     if (!var.arguments.empty()) infer_same(op, op.desc().inputs.front().parameter, var.parameter);
   }
 }
+inline void infer_bpr_loss(InferShapeContext& op) {
+  const LoDTensorDesc x = op.input("X");
+  op.set_output("Y", along(x, axis_of(-1, x.tensor.dims.size()), 1));
+}
+/// kldiv_loss: a number for each of X, or one for all.
+inline void infer_kldiv_loss(InferShapeContext& op) {
+  const LoDTensorDesc x = op.input("X");
+  op.set_output("Loss", op.attr("reduction", std::string("mean")) == "none" ? x : LoDTensorDesc{{x.tensor.data_type}});
+}
+inline void infer_hierarchical_sigmoid(InferShapeContext& op) {
+  const LoDTensorDesc x = op.input("X");
+  const Dims rows{x.tensor.dims.empty() ? infer::unknown : x.tensor.dims.front()};
+  const auto inner_nodes = static_cast<std::uint64_t>(std::max(op.attr("num_classes", 2), 2) - 1);
+  const Dims ways = op.inputs("PathTable") > 0 ? op.input("PathTable").tensor.dims
+                                               : joined(rows, {static_cast<std::int64_t>(std::bit_width(inner_nodes))});
+  op.set_output("Out", reshaped_to(x, joined(rows, {1})));
+  op.set_output("PreOut", {{x.tensor.data_type, ways}});
+}
+inline void infer_norm(InferShapeContext& op) {
+  const LoDTensorDesc x = op.input("X");
+  op.set_output("Out", x);
+  op.set_output("Norm", with_levels(along(x, axis_in(op, "axis", -1, x.tensor.dims.size()), 1), 0));
+}
 /// fill_any_like: as X, unless there is another type.
 inline void infer_fill_any_like(InferShapeContext& op) {
   const LoDTensorDesc x = op.input("X");
@@ -110,11 +136,12 @@ struct InferenceFamily {
 
 inline constexpr InferenceFamily inference_families[] = {
     {infer_x_to_out,
-     "abs assign brelu ceil clip clip_by_norm cos elu erf exp fill_zeros_like floor gelu hard_shrink hard_sigmoid "
-     "hard_swish increment leaky_relu log log_softmax logsigmoid merge_selected_rows pow reciprocal relu relu6 "
-     "reorder_lod_tensor_by_rank rnn_memory_helper round rsqrt scale sigmoid sigmoid_cross_entropy_with_logits sign "
-     "silu sin softmax softplus softshrink softsign sqrt square stanh swish tanh tanh_shrink "
-     "thresholded_relu"},
+     "abs acos asin assign atan brelu ceil clip clip_by_norm cos cosh elu erf exp expm1 fill_zeros_like flip floor "
+     "gelu hard_shrink hard_sigmoid hard_swish increment label_smooth leaky_relu log log10 log1p log2 log_softmax "
+     "logsigmoid merge_selected_rows mish pow reciprocal relu relu6 reorder_lod_tensor_by_rank reverse "
+     "rnn_memory_helper round rsqrt scale scatter selu sigmoid sigmoid_cross_entropy_with_logits sign silu sin "
+     "sinh soft_relu softmax softplus softshrink softsign sqrt square stanh swish tan tanh tanh_shrink "
+     "thresholded_relu where"},
     {infer_x_to_y, "sequence_reverse"},
     {infer_in_to_out, "print"},
     {infer_updates, "adagrad adam ftrl momentum rmsprop sgd"},
@@ -146,7 +173,12 @@ inline constexpr InferenceFamily inference_families[] = {
     {infer_softmax_with_cross_entropy, "softmax_with_cross_entropy"},
     {infer_top_k, "top_k top_k_v2"},
     {infer_arg_extreme, "arg_max arg_min"},
-    {infer_losses, "hinge_loss huber_loss log_loss margin_rank_loss rank_loss"},
+    {infer_losses,
+     "hinge_loss huber_loss log_loss margin_rank_loss modified_huber_loss rank_loss teacher_student_sigmoid_loss"},
+    {infer_bpr_loss, "bpr_loss"},
+    {infer_kldiv_loss, "kldiv_loss"},
+    {infer_hierarchical_sigmoid, "hierarchical_sigmoid"},
+    {infer_norm, "norm"},
     {infer_accuracy, "accuracy"},
     {infer_auc, "auc"},
     {infer_cos_sim, "cos_sim"},
@@ -163,6 +195,12 @@ inline constexpr InferenceFamily inference_families[] = {
     {infer_gather, "gather"},
     {infer_stack, "stack"},
     {infer_expand, "expand"},
+    {infer_tile, "tile"},
+    {infer_expand_to, "expand_as_v2 expand_v2"},
+    {infer_pad, "pad"},
+    {infer_unstack, "unbind unstack"},
+    {infer_gather_nd, "gather_nd"},
+    {infer_where_index, "where_index"},
     {infer_shape_operator, "shape"},
     {infer_filling, "assign_value fill_constant gaussian_random truncated_gaussian_random uniform_random"},
     {infer_batch_size_like,

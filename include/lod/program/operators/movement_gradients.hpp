@@ -130,41 +130,4 @@ RunOperator<E> gather_grad(const OperatorArguments& op) {
   };
 }
 
-/// expand_grad: X, Out@GRAD -> X@GRAD; expand_times.
-template <Executor E>
-RunOperator<E> expand_grad(const OperatorArguments& op) {
-  op.expect_no_input("ExpandTimes");
-  op.expect_no_input("expand_times_tensor");
-  const Slot x = op.input("X"), dy = op.input("Out@GRAD"), dx = op.output("X@GRAD");
-  return [=, times = op.desc().attr<std::vector<std::int64_t>>("expand_times")](OperatorCall<E>& call) {
-    const AnyLoDTensor& whole = call.tensor(x);
-    const Shape shape = whole.shape(), all = call.tensor(dy).shape();
-    bool fits = all.size() == shape.size() && times.size() == shape.size();
-    for (std::size_t dim = 0; fits && dim < shape.size(); ++dim) {
-      fits = times[dim] > 0 &&
-             (shape[dim] == 0 ? all[dim] == 0 : all[dim] / shape[dim] == times[dim] && all[dim] % shape[dim] == 0);
-    }
-    if (!fits) {
-      throw ShapeMismatch(detail::text({call.name(dy), " of shape ", to_string(all), ", expected that of ",
-                                        call.name(x), ", ", to_string(shape), ", times expand_times"}));
-    }
-    call.with_floating(x, [&](auto element) {
-      using T = typename decltype(element)::type;
-      const T* given = call.template view<T>(dy).data();
-      write_sums<T>(call, dx, whole, [&](double* sums) {
-        std::array<std::int64_t, Shape::max_rank> at{};
-        for (std::int64_t i = 0; i < all.elements(); ++i) {
-          std::int64_t place = 0;
-          for (std::size_t dim = 0; dim < shape.size(); ++dim) place = place * shape[dim] + at[dim] % shape[dim];
-          sums[place] += static_cast<double>(given[i]);
-          for (std::size_t dim = shape.size(); dim-- > 0;) {
-            if (++at[dim] < all[dim]) break;
-            at[dim] = 0;
-          }
-        }
-      });
-    });
-  };
-}
-
 }  // namespace lod::inline LOD_INTERFACE::inline LOD_TARGET::operators_of_programs
