@@ -76,6 +76,17 @@ modified_huber_loss X=z Y=z1 -> Out=y IntermediateVal=n
 teacher_student_sigmoid_loss X=z Label=z1 -> Y=y soft_max_up_bound:f=9
 hierarchical_sigmoid X=z W=w6 Label=o5 Bias=b6 -> Out=y PreOut=n num_classes:i=5 is_sparse:b=0
 hierarchical_sigmoid X=s4 W=w Label=l PathTable=o PathCode=o -> Out=y PreOut=n num_classes:i=5
+argsort X=image -> Out=y Indices=n axis:i=1 descending:b=1
+cumsum X=image -> Out=y axis:i=1 exclusive:b=1 reverse:b=1 flatten:b=0
+maxout X=pixels -> Out=y groups:i=2 axis:i=1
+prelu X=image Alpha=b3 -> Out=y mode:s=channel data_format:s=NCHW
+bilinear_tensor_product X=z Y=z1 Weight=w44 Bias=b3 -> Out=y
+range Start=one End=one1 Step=one2 -> Out=y
+decayed_adagrad Param=z Grad=z1 Moment=z2 LearningRate=one -> ParamOut=z MomentOut=z2 decay:f=0.5
+adadelta Param=z Grad=z1 AvgSquaredGrad=z2 AvgSquaredUpdate=z3 -> ParamOut=z AvgSquaredGradOut=z2 AvgSquaredUpdateOut=z3 rho:f=0.5
+adamax Param=z Grad=z1 LearningRate=one Moment=z2 InfNorm=z3 Beta1Pow=one1 -> ParamOut=z MomentOut=z2 InfNormOut=z3 beta1:f=0.5
+lamb Param=z Grad=z1 LearningRate=one Moment1=z2 Moment2=z3 Beta1Pow=one1 Beta2Pow=one2 -> ParamOut=z Moment1Out=z2 Moment2Out=z3 Beta1PowOut=one1 Beta2PowOut=one2 weight_decay:f=0.1
+lars_momentum Param=z Grad=z1 Velocity=z2 LearningRate=one -> ParamOut=z VelocityOut=z2 mu:f=0.5 lars_weight_decay:F=0.1
 norm X=image -> Out=y Norm=n axis:i=1 epsilon:f=0.1
 mish X=x -> Out=y threshold:f=1
 selu X=x -> Out=y scale:f=2 alpha:f=3
@@ -324,6 +335,7 @@ lod::ProgramDesc program_of(std::vector<lod::OpDesc> ops) {
   add("w16", DataType::FP32, {4, 16}, 0, true);
   add("b", DataType::FP32, {4}, 0, true);
   add("b3", DataType::FP32, {3}, 0, true);
+  add("w44", DataType::FP32, {3, 4, 4}, 0, true);
   add("b6", DataType::FP32, {6}, 0, true);
   add("filter", DataType::FP32, {3, 2, 2, 2}, 0, true);
   add("filter1", DataType::FP32, {4, 1, 2, 2}, 0, true);

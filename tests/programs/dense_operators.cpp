@@ -492,6 +492,76 @@ TEST_CASE("expand, tile, flip, pad: elements taken along each axis") {
   CHECK(of("tile", sequences, {attr("repeat_times", Ints{2, 1})}).levels() == 0);
 }
 
+TEST_CASE("argsort, cumsum, maxout, prelu, range") {
+  constexpr float nan = std::numeric_limits<float>::quiet_NaN();
+  const auto sorted = [](const Floats& line, bool descending) {
+    const auto found = apply("argsort", {{"X", {plain<float>({1, static_cast<std::int64_t>(line.size())}, line)}}},
+                             {"-Out", "Indices"}, {attr("descending", descending)});
+    return numbers<std::int64_t>(found[0]);
+  };
+  CHECK(sorted({3, 1, nan, 1, 2}, false) == Ids{1, 3, 4, 0, 2});
+  CHECK(sorted({3, 1, nan, 1, 2}, true) == Ids{2, 0, 4, 1, 3});
+  CHECK(sorted({}, true).empty());
+  const auto x = two_by_three();
+  const auto sums = [&](Attrs attrs) {
+    return numbers<float>(apply("cumsum", {{"X", {x}}}, {"Out"}, std::move(attrs))[0]);
+  };
+  CHECK(sums({}) == Floats{1, 3, 6, 4, 9, 15});
+  CHECK(sums({attr("axis", 0), attr("reverse", true)}) == Floats{5, 7, 9, 4, 5, 6});
+  CHECK(sums({attr("flatten", true), attr("exclusive", true)}) == Floats{0, 1, 3, 6, 10, 15});
+  CHECK(numbers<std::int64_t>(apply("cumsum", {{"X", {plain<std::int64_t>({2}, {INT64_MAX, 1})}}}, {"Out"})[0]) ==
+        Ids{INT64_MAX, INT64_MIN});
+  CHECK(numbers<float>(apply("maxout", {{"X", {x}}}, {"Out"}, {attr("groups", 3)})[0]) == Floats{3, 6});
+  CHECK_THROWS_AS(apply("maxout", {{"X", {x}}}, {"Out"}, {attr("groups", 2)}), ShapeMismatch);
+  const auto leaked = [](const char* mode, const Floats& slopes) {
+    return numbers<float>(apply("prelu",
+                                {{"X", {plain<float>({2, 2}, {-1, 2, -3, -4})}},
+                                 {"Alpha", {plain<float>({static_cast<std::int64_t>(slopes.size())}, slopes)}}},
+                                {"Out"}, {attr("mode", std::string(mode))})[0]);
+  };
+  CHECK(leaked("all", {0.5f}) == Floats{-0.5f, 2, -1.5f, -2});
+  CHECK(leaked("channel", {0.5f, 2}) == Floats{-0.5f, 2, -1.5f, -8});
+  CHECK(leaked("element", {0.5f, 2}) == Floats{-0.5f, 2, -1.5f, -8});
+  CHECK_THROWS_AS(leaked("channel", {0.5f}), ShapeMismatch);
+  CHECK_THROWS_AS(leaked("row", {0.5f}), InvalidProgram);
+  const auto range = [](float start, float end, float step) {
+    const auto one = [](float number) { return std::vector<AnyLoDTensor>{plain<float>({1}, {number})}; };
+    return numbers<float>(apply("range", {{"Start", one(start)}, {"End", one(end)}, {"Step", one(step)}}, {"Out"})[0]);
+  };
+  CHECK(range(1, 2.5f, 0.5f) == Floats{1, 1.5f, 2});
+  CHECK(range(1, -1, -1) == Floats{1, 0});
+  CHECK(range(1, 0, 1).empty());
+  CHECK_THROWS_AS(range(1, 2, 0), OutOfRange);
+  CHECK_THROWS_AS(range(1, nan, 1), OutOfRange);
+}
+
+TEST_CASE("adadelta, adamax, decayed_adagrad, lamb, lars_momentum: one step") {
+  const auto one = [](float number) { return std::vector<AnyLoDTensor>{plain<float>({1}, {number})}; };
+  const auto step = [&](const char* type, std::vector<std::pair<std::string, std::vector<AnyLoDTensor>>> states,
+                        std::vector<std::string> outputs, Attrs attrs) {
+    states.insert(states.end(), {{"Param", one(2)}, {"Grad", one(0.5f)}});
+    return numbers<float>(apply(type, states, outputs, std::move(attrs))[0])[0];
+  };
+  const auto rate = std::pair("LearningRate", one(0.1f));
+  CHECK(step("decayed_adagrad", {rate, {"Moment", one(1)}}, {"ParamOut", "-MomentOut"},
+             {attr("decay", 0.5f), attr("epsilon", 0.0f)}) == doctest::Approx(2 - 0.05 / std::sqrt(0.625)));
+  CHECK(step("adadelta", {{"AvgSquaredGrad", one(1)}, {"AvgSquaredUpdate", one(4)}},
+             {"ParamOut", "-AvgSquaredGradOut", "-AvgSquaredUpdateOut"},
+             {attr("rho", 0.5f), attr("epsilon", 0.0f)}) == doctest::Approx(2 - std::sqrt(4 / 0.625) * 0.5));
+  CHECK(step("adamax", {rate, {"Moment", one(1)}, {"InfNorm", one(2)}, {"Beta1Pow", one(0.5f)}},
+             {"ParamOut", "-MomentOut", "-InfNormOut"},
+             {attr("beta1", 0.5f), attr("beta2", 0.5f)}) == doctest::Approx(2 - 0.2 * 0.75 / 1));
+  CHECK(step("lamb", {rate, {"Moment1", one(1)}, {"Moment2", one(1)}, {"Beta1Pow", one(0.5f)}, {"Beta2Pow", one(0.5f)}},
+             {"ParamOut", "-Moment1Out", "-Moment2Out"},
+             {attr("weight_decay", 0.25f)}) == doctest::Approx(2 - 0.1 * 2));
+  CHECK(step("lars_momentum", {rate, {"Velocity", one(1)}}, {"ParamOut", "-VelocityOut"},
+             {attr("mu", 0.5f), attr("lars_coeff", 1.0f), attr("lars_weight_decay", Floats{0.25f})}) ==
+        doctest::Approx(2 - (0.5 + 0.1 * 2 / (0.5 + 0.5) * 1)));
+  CHECK_THROWS_AS(
+      step("lars_momentum", {rate, {"Velocity", {two_by_three()}}}, {"ParamOut", "-VelocityOut"}, {attr("mu", 0.5f)}),
+      ShapeMismatch);
+}
+
 TEST_CASE("unstack, gather_nd, scatter, where") {
   const auto x = two_by_three();
   const auto columns = apply("unstack", {{"X", {x}}}, {"Y", "Y", "Y"}, {attr("axis", -1), attr("num", 3)});
@@ -593,6 +663,8 @@ TEST_CASE("operators: a batch without rows goes through, and a second run alloca
       {"flip", {{"X", "x"}}, "Out", {attr("axis", std::vector<int>{0})}},
       {"gather_nd", {{"X", "w"}, {"Index", "ids"}}, "Out", {}},
       {"scatter", {{"X", "w"}, {"Ids", "ids"}, {"Updates", "x"}}, "Out", {attr("overwrite", false)}},
+      {"cumsum", {{"X", "x"}}, "Out", {}},
+      {"prelu", {{"X", "x"}, {"Alpha", "row"}}, "Out", {attr("mode", std::string("channel"))}},
       {"label_smooth", {{"X", "x"}}, "Out", {attr("epsilon", 0.5f)}},
       {"bpr_loss", {{"X", "x"}, {"Label", "ids"}}, "Y", {}},
       {"sequence_pool", {{"X", "x"}}, "Out", {}},

@@ -574,6 +574,46 @@ choices = {"Condition": x34 > 0, "X": floats(3, 4), "Y": floats(3, 4)}
 case("where", "where", choices, ["Out"])
 gradient("where", "where", choices, ["Out"], ["X", "Y"])
 case("where_index", "where_index", {"Condition": x34 > 0}, ["Out"])
+for axis in 0, 1, -1:
+    for descending in False, True:
+        attrs = {"axis": axis, "descending": descending}
+        case(f"argsort {attrs}", "argsort", {"X": floats(2, 5, 3)}, ["Out", "Indices"], attrs)
+        gradient(f"argsort {attrs}", "argsort", {"X": floats(2, 5, 3)}, ["Out"], ["X"], attrs, ["Indices"])
+    for exclusive, reverse in ((False, False), (True, False), (False, True), (True, True)):
+        attrs = {"axis": axis, "exclusive": exclusive, "reverse": reverse}
+        case(f"cumsum {attrs}", "cumsum", {"X": floats(2, 5, 3)}, ["Out"], attrs)
+        gradient(f"cumsum {attrs}", "cumsum", {"X": floats(2, 5, 3)}, ["Out"], ["X"], attrs)
+case("cumsum flatten", "cumsum", {"X": random.randint(-9, 9, (3, 4)).astype("int64")}, ["Out"], {"flatten": True})
+gradient("cumsum flatten", "cumsum", {"X": floats(3, 4)}, ["Out"], ["X"], {"flatten": True})
+for axis, shape in ((1, (2, 6, 3, 2)), (-1, (2, 3, 2, 6))):
+    case(f"maxout {axis}", "maxout", {"X": floats(*shape)}, ["Out"], {"groups": 3, "axis": axis})
+    gradient(f"maxout {axis}", "maxout", {"X": floats(*shape)}, ["Out"], ["X"], {"groups": 3, "axis": axis})
+for mode, layout, alpha in (("all", "NCHW", (1,)), ("channel", "NCHW", (1, 3, 1, 1)), ("channel", "NHWC", (1, 1, 1, 4)),
+                            ("element", "NCHW", (1, 3, 2, 4))):
+    slopes = {"X": floats(2, 3, 2, 4), "Alpha": floats(*alpha)}
+    case(f"prelu {mode} {layout}", "prelu", slopes, ["Out"], {"mode": mode, "data_format": layout})
+    gradient(f"prelu {mode} {layout}", "prelu", slopes, ["Out"], ["X", "Alpha"], {"mode": mode, "data_format": layout})
+forms = {"X": floats(3, 4), "Y": floats(3, 2), "Weight": floats(5, 4, 2), "Bias": floats(1, 5)}
+case("bilinear_tensor_product", "bilinear_tensor_product", forms, ["Out"])
+gradient("bilinear_tensor_product", "bilinear_tensor_product", forms, ["Out"], list(forms))
+for ends in (1, 8, 3), (5, -4, -2), (2, 2, 1):
+    case(f"range {ends}", "range", {name: np.array([end], "int64") for name, end in zip(("Start", "End", "Step"), ends)},
+         ["Out"])
+case("range floats", "range", {name: np.array([end], "float32") for name, end in
+                               (("Start", 0.5), ("End", 3.1), ("Step", 0.5))}, ["Out"])
+weights = {"Param": floats(3, 4), "Grad": floats(3, 4), "LearningRate": np.array([0.1], "float32")}
+moments = [np.abs(floats(3, 4)) for _ in range(2)]
+powers = {"Beta1Pow": np.array([0.81], "float32"), "Beta2Pow": np.array([0.998], "float32")}
+case("decayed_adagrad", "decayed_adagrad", {**weights, "Moment": moments[0]}, ["ParamOut", "MomentOut"], {"decay": 0.9})
+case("adadelta", "adadelta", {**weights, "AvgSquaredGrad": moments[0], "AvgSquaredUpdate": moments[1]},
+     ["ParamOut", "AvgSquaredGradOut", "AvgSquaredUpdateOut"], {"rho": 0.9, "epsilon": 0.01})
+case("adamax", "adamax", {**weights, "Moment": floats(3, 4), "InfNorm": moments[1], "Beta1Pow": powers["Beta1Pow"]},
+     ["ParamOut", "MomentOut", "InfNormOut"], {"beta2": 0.9})
+for decay in 0.0, 0.1:
+    case(f"lamb {decay}", "lamb", {**weights, "Moment1": floats(3, 4), "Moment2": moments[1], **powers},
+         ["ParamOut", "Moment1Out", "Moment2Out", "Beta1PowOut", "Beta2PowOut"], {"weight_decay": decay})
+    case(f"lars_momentum {decay}", "lars_momentum", {**weights, "Velocity": floats(3, 4)}, ["ParamOut", "VelocityOut"],
+         {"mu": 0.9, "lars_coeff": 0.5, "lars_weight_decay": [decay], "epsilon": 0.01})
 case("assign", "assign", {"X": rows}, ["Out"])
 case("shape", "shape", {"Input": floats(2, 3, 4)}, ["Out"])
 case("fill_constant", "fill_constant", {}, ["Out"], {"shape": [2, 3], "value": 0.5, "dtype": 5})

@@ -140,6 +140,18 @@ TEST_CASE("operators on dense tensors: gradients are those of differences") {
   for (const char* const type : {"flip", "reverse"}) {
     check_gradient({type, x, "Out", {attr("axis", std::vector<int>{0, -1})}});
   }
+  for (const int axis : {0, -1}) {
+    check_gradient({"argsort", x, "Out", {attr("axis", axis), attr("descending", axis == 0)}, {"Indices"}});
+    check_gradient({"cumsum", x, "Out", {attr("axis", axis), attr("exclusive", axis == 0), attr("reverse", true)}});
+  }
+  check_gradient({"cumsum", x, "Out", {attr("flatten", true)}});
+  check_gradient({"maxout", {{"X", {Shape{2, 4, 3}}}}, "Out", {attr("groups", 2)}});
+  for (const auto& [mode, count] : {std::pair("all", 1), std::pair("channel", 3), std::pair("element", 12)}) {
+    check_gradient(
+        {"prelu", {{"X", {Shape{2, 3, 4}}}, {"Alpha", {Shape{count}}}}, "Out", {attr("mode", std::string(mode))}});
+  }
+  check_gradient({"bilinear_tensor_product",
+                  {{"X", {Shape{2, 3}}}, {"Y", {Shape{2, 4}}}, {"Weight", {Shape{2, 3, 4}}}, {"Bias", {Shape{1, 2}}}}});
   check_gradient({"pad", {{"X", {Shape{2, 3}}}}, "Out", {attr("paddings", std::vector<int>{1, 0, 0, 2})}});
   check_gradient({"unstack", {{"X", {Shape{2, 1}}}}, "Y", {attr("axis", 1), attr("num", 1)}});
   check_gradient({"unbind", {{"X", {Shape{1, 2}}}}});

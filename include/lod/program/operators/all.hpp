@@ -8,11 +8,13 @@
 #include <lod/program/operator.hpp>
 #include <lod/program/operators/activation_gradients.hpp>
 #include <lod/program/operators/beam_search.hpp>
+#include <lod/program/operators/bilinear.hpp>
 #include <lod/program/operators/channels.hpp>
 #include <lod/program/operators/control.hpp>
 #include <lod/program/operators/control_gradients.hpp>
 #include <lod/program/operators/convolution.hpp>
 #include <lod/program/operators/crf.hpp>
+#include <lod/program/operators/dense_optimizers.hpp>
 #include <lod/program/operators/elementwise.hpp>
 #include <lod/program/operators/elementwise_gradients.hpp>
 #include <lod/program/operators/embedding.hpp>
@@ -22,6 +24,7 @@
 #include <lod/program/operators/gru.hpp>
 #include <lod/program/operators/hierarchical_sigmoid.hpp>
 #include <lod/program/operators/labelling.hpp>
+#include <lod/program/operators/lines.hpp>
 #include <lod/program/operators/losses.hpp>
 #include <lod/program/operators/losses_of_numbers.hpp>
 #include <lod/program/operators/losses_of_rows.hpp>
@@ -33,6 +36,7 @@
 #include <lod/program/operators/on_device.hpp>
 #include <lod/program/operators/optimizers.hpp>
 #include <lod/program/operators/pooling.hpp>
+#include <lod/program/operators/prelu.hpp>
 #include <lod/program/operators/products.hpp>
 #include <lod/program/operators/random.hpp>
 #include <lod/program/operators/readers.hpp>
@@ -62,10 +66,14 @@ std::span<const detail::BuiltInOperator<E>> all_on_cpu() {
       {"accuracy", accuracy<E>},
       {"acos", activation<ArcCosine, E>, gradient<"X, Out@GRAD -> X@GRAD">},
       {"acos_grad", activation_grad<SlopeOfArcCosine, E>},
+      {"adadelta", optimizer<StepOfAdadelta, E>},
       {"adagrad", optimizer<StepOfAdagrad, E>},
       {"adam", adam_step<E>},
+      {"adamax", adamax_step<E>},
       {"arg_max", arg_extreme<E, true>},
       {"arg_min", arg_extreme<E, false>},
+      {"argsort", argsort<E>, gradient<"X, Indices, Out@GRAD -> X@GRAD">},
+      {"argsort_grad", argsort_grad<E>},
       {"array_to_lod_tensor", array_to_lod_tensor<E>,
        gradient<"lod_tensor_to_array: X=Out@GRAD, RankTable -> Out=X@GRAD">},
       {"asin", activation<ArcSine, E>, gradient<"X, Out@GRAD -> X@GRAD">},
@@ -81,6 +89,9 @@ std::span<const detail::BuiltInOperator<E>> all_on_cpu() {
       {"batch_norm_grad", batch_norm_grad<E>},
       {"beam_search", beam_search<E>},
       {"beam_search_decode", beam_search_decode<E>},
+      {"bilinear_tensor_product", bilinear_tensor_product<E>,
+       gradient<"X, Y, Weight, Out@GRAD -> X@GRAD, Y@GRAD, Weight@GRAD, Bias@GRAD">},
+      {"bilinear_tensor_product_grad", bilinear_tensor_product_grad<E>},
       {"bpr_loss", bpr_loss<E>, gradient<"X, Label, Y@GRAD -> X@GRAD">},
       {"bpr_loss_grad", bpr_loss_grad<E>},
       {"brelu", activation<BoundedRelu, E>, gradient<"X, Out@GRAD -> X@GRAD">},
@@ -117,6 +128,9 @@ std::span<const detail::BuiltInOperator<E>> all_on_cpu() {
       {"cross_entropy_grad", cross_entropy_grad<E>},
       {"cross_entropy_grad2", cross_entropy_grad2<E>},
       {"ctc_align", ctc_align<E>},
+      {"cumsum", cumsum<E>, gradient<"X, Out@GRAD -> X@GRAD">},
+      {"cumsum_grad", cumsum<E, true>},
+      {"decayed_adagrad", optimizer<StepOfDecayedAdagrad, E>},
       {"depthwise_conv2d", conv2d<E>, gradient<"Input, Filter, Output@GRAD -> Input@GRAD, Filter@GRAD">},
       {"depthwise_conv2d_grad", conv2d_grad<E>},
       {"dequeue", dequeue<E>},
@@ -210,6 +224,8 @@ std::span<const detail::BuiltInOperator<E>> all_on_cpu() {
       {"kldiv_loss_grad", kldiv_loss_grad<E>},
       {"label_smooth", label_smooth<E>, gradient<"Out@GRAD -> X@GRAD">},
       {"label_smooth_grad", label_smooth_grad<E>},
+      {"lamb", lamb_step<E>},
+      {"lars_momentum", optimizer<StepOfLarsMomentum, E>},
       {"layer_norm", layer_norm<E>,
        gradient<"X, Scale, Bias, Mean, Variance, Y@GRAD -> X@GRAD, Scale@GRAD, Bias@GRAD">},
       {"layer_norm_grad", layer_norm_grad<E>},
@@ -263,6 +279,8 @@ std::span<const detail::BuiltInOperator<E>> all_on_cpu() {
       {"matmul_v2", matmul_v2<E>, gradient<"X, Y, Out@GRAD -> X@GRAD, Y@GRAD">},
       {"matmul_v2_grad", matmul_v2<E, true>},
       {"max_sequence_len", max_sequence_len<E>},
+      {"maxout", maxout<E>, gradient<"X, Out, Out@GRAD -> X@GRAD">},
+      {"maxout_grad", maxout_grad<E>},
       {"mean", mean<E>, gradient<"X, Out@GRAD -> X@GRAD">},
       {"mean_grad", reduction_grad<GradientOfMean, E, true>},
       {"merge_lod_tensor", merge_lod_tensor<E>,
@@ -292,8 +310,11 @@ std::span<const detail::BuiltInOperator<E>> all_on_cpu() {
       {"pool2d_grad", pool2d_grad<E>},
       {"pow", activation<ToThePower, E>, gradient<"X, Out@GRAD -> X@GRAD">},
       {"pow_grad", activation_grad<SlopeOfPower, E>},
+      {"prelu", prelu<E>, gradient<"X, Alpha, Out@GRAD -> X@GRAD, Alpha@GRAD">},
+      {"prelu_grad", prelu_grad<E>},
       {"print", print<E>},
       {"queue_generator", queue_generator<E>},
+      {"range", range<E>},
       {"rank_loss", loss_of_numbers<RankLoss, E>, gradient<"Label, Left, Right, Out@GRAD -> Left@GRAD, Right@GRAD">},
       {"rank_loss_grad", loss_of_numbers<RankLossGrad, E>},
       {"read", operators_of_programs::read<E>},

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 /// @file
 /// Operators that make tensors: fill_constant, fill_constant_batch_size_like, fill_zeros_like, fill_any_like,
-/// assign_value, one_hot.
+/// assign_value, range, one_hot.
 #pragma once
 
 #include <lod/core/any_tensor.hpp>
@@ -19,6 +19,7 @@
 #include <algorithm>
 #include <array>
 #include <charconv>
+#include <cmath>
 #include <cstddef>
 #include <cstdint>
 #include <cstdlib>
@@ -140,6 +141,27 @@ RunOperator<E> assign_value(const OperatorArguments& op) {
   return [=](OperatorCall<E>& call) {
     auto y = call.output_bytes(out, type, dims, AnyLoDTensor());
     std::copy(bytes.begin(), bytes.end(), y.data());
+  };
+}
+
+/// range: Start, End, Step, a number each -> Out: from Start on, at that distance, up to but without End.
+template <Executor E>
+RunOperator<E> range(const OperatorArguments& op) {
+  const Slot start = op.input("Start"), end = op.input("End"), step = op.input("Step"), out = op.output("Out");
+  return [=](OperatorCall<E>& call) {
+    call.with_number(start, [&](auto element) {
+      using T = typename decltype(element)::type;
+      const T first = only_number<T>(call, start), last = only_number<T>(call, end), by = only_number<T>(call, step);
+      const double steps =
+          std::ceil((static_cast<double>(last) - static_cast<double>(first)) / static_cast<double>(by));
+      if (!(std::abs(steps) < 9e15)) {
+        throw OutOfRange(detail::text({call.name(step), ": ", to_string(Scalar(by)), ", expected a step to the end"}));
+      }
+      const auto count = static_cast<std::int64_t>(std::max(steps, 0.0));
+      auto y = call.output_bytes(out, data_type_v<T>, LoD(), {}, count);
+      T* const to = y.template elements<T>();
+      for (std::int64_t i = 0; i < count; ++i) to[i] = static_cast<T>(first + static_cast<T>(i) * by);
+    });
   };
 }
 

@@ -88,6 +88,36 @@ inline void infer_losses(InferShapeContext& op) {
     if (!var.arguments.empty()) infer_same(op, op.desc().inputs.front().parameter, var.parameter);
   }
 }
+inline void infer_argsort(InferShapeContext& op) {
+  const LoDTensorDesc x = op.input("X");
+  op.set_output("Out", x);
+  op.set_output("Indices", with_type(x, DataType::INT64));
+}
+inline void infer_cumsum(InferShapeContext& op) {
+  const LoDTensorDesc x = op.input("X");
+  const bool is_flat = op.attr("flatten", false);
+  op.set_output("Out", is_flat ? reshaped_to(x, {infer::product(x.tensor.dims, "numbers")}) : x);
+}
+inline void infer_maxout(InferShapeContext& op) {
+  const LoDTensorDesc x = op.input("X");
+  const std::size_t axis = axis_in(op, "axis", 1, x.tensor.dims.size());
+  const std::int64_t channels = x.tensor.dims[axis], size = op.attr("groups", 0);
+  if (size < 1) throw OutOfRange("attribute 'groups', expected 1 or more");
+  if (channels != infer::unknown && channels % size != 0) {
+    throw_dims("X", x.tensor.dims, detail::text({"a multiple of ", size, " channels"}));
+  }
+  op.set_output("Out", along(x, axis, channels == infer::unknown ? channels : channels / size));
+}
+inline void infer_bilinear(InferShapeContext& op) {
+  const LoDTensorDesc x = op.input("X");
+  const Dims &rows = x.tensor.dims, forms = op.input("Weight").tensor.dims;
+  if (rows.empty()) throw_dims("X", rows, "rows");
+  if (forms.size() != 3) throw_dims("Weight", forms, "three dimensions");
+  op.set_output("Out", reshaped_to(x, {rows[0], forms[0]}));
+}
+inline void infer_range(InferShapeContext& op) {
+  op.set_output("Out", {{op.input("Start").tensor.data_type, {infer::unknown}}});
+}
 inline void infer_bpr_loss(InferShapeContext& op) {
   const LoDTensorDesc x = op.input("X");
   op.set_output("Y", along(x, axis_of(-1, x.tensor.dims.size()), 1));
@@ -138,13 +168,18 @@ inline constexpr InferenceFamily inference_families[] = {
     {infer_x_to_out,
      "abs acos asin assign atan brelu ceil clip clip_by_norm cos cosh elu erf exp expm1 fill_zeros_like flip floor "
      "gelu hard_shrink hard_sigmoid hard_swish increment label_smooth leaky_relu log log10 log1p log2 log_softmax "
-     "logsigmoid merge_selected_rows mish pow reciprocal relu relu6 reorder_lod_tensor_by_rank reverse "
+     "logsigmoid merge_selected_rows mish pow prelu reciprocal relu relu6 reorder_lod_tensor_by_rank reverse "
      "rnn_memory_helper round rsqrt scale scatter selu sigmoid sigmoid_cross_entropy_with_logits sign silu sin "
      "sinh soft_relu softmax softplus softshrink softsign sqrt square stanh swish tan tanh tanh_shrink "
      "thresholded_relu where"},
     {infer_x_to_y, "sequence_reverse"},
     {infer_in_to_out, "print"},
-    {infer_updates, "adagrad adam ftrl momentum rmsprop sgd"},
+    {infer_updates, "adadelta adagrad adam adamax decayed_adagrad ftrl lamb lars_momentum momentum rmsprop sgd"},
+    {infer_argsort, "argsort"},
+    {infer_cumsum, "cumsum"},
+    {infer_maxout, "maxout"},
+    {infer_bilinear, "bilinear_tensor_product"},
+    {infer_range, "range"},
     {infer_nothing,
      "channel_close channel_create conditional_block conditional_block_infer create_double_buffer_reader "
      "create_py_reader dequeue enqueue feed fetch queue_generator recurrent save save_combine while"},
