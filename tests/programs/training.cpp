@@ -405,4 +405,14 @@ TEST_CASE("minimize: a loss becomes smaller, and steps allocate nothing") {
     train(lod::Adam{.learning_rate = 0.1F, .lazy_mode = true}, {.weight_decay = lod::L2Decay{0.001F}}, sparse);
     train(lod::Ftrl{.learning_rate = 0.2F}, {.weight_decay = lod::L1Decay{0.001F}}, sparse);
   }
+  for (const lod::Optimizer& dense : std::vector<lod::Optimizer>{
+           lod::DecayedAdagrad{.learning_rate = 0.05F}, lod::Adadelta{.learning_rate = 20}, lod::Adamax{0.05F},
+           lod::Lamb{0.05F}, lod::LarsMomentum{.learning_rate = 0.1F, .lars_coeff = 0.5F}}) {
+    CAPTURE(dense.index());
+    train(dense, {}, false);
+    lod::ProgramDesc program = regression(true), startup;
+    CHECK_THROWS_WITH_AS(static_cast<void>(lod::minimize(program, startup, "loss", dense)),
+                         doctest::Contains("a row-sparse gradient, expected a dense one"), lod::InvalidProgram);
+    CHECK(program == regression(true));
+  }
 }
