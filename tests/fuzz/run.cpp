@@ -87,6 +87,15 @@ adadelta Param=z Grad=z1 AvgSquaredGrad=z2 AvgSquaredUpdate=z3 -> ParamOut=z Avg
 adamax Param=z Grad=z1 LearningRate=one Moment=z2 InfNorm=z3 Beta1Pow=one1 -> ParamOut=z MomentOut=z2 InfNormOut=z3 beta1:f=0.5
 lamb Param=z Grad=z1 LearningRate=one Moment1=z2 Moment2=z3 Beta1Pow=one1 Beta2Pow=one2 -> ParamOut=z Moment1Out=z2 Moment2Out=z3 Beta1PowOut=one1 Beta2PowOut=one2 weight_decay:f=0.1
 lars_momentum Param=z Grad=z1 Velocity=z2 LearningRate=one -> ParamOut=z VelocityOut=z2 mu:f=0.5 lars_weight_decay:F=0.1
+strided_slice Input=x -> Out=y axes:I=0,1 starts:I=-1,0 ends:I=-9,4 strides:I=-2,3
+index_select X=image Index=l2 -> Out=y dim:i=1
+bmm X=image Y=image -> Out=y trans_y:b=1
+multiplex X=s4 X=s4 Ids=o32 -> Out=y
+add_position_encoding X=x -> Out=y alpha:f=1 beta:f=1
+sampling_id X=s4 -> Out=y seed:i=3 min:f=0 max:f=1
+uniform_random_batch_size_like Input=x -> Out=y shape:I=-1,3 seed:i=1 dtype:i=5
+isnan_v2 X=x -> Out=y
+size Input=image -> Out=y
 norm X=image -> Out=y Norm=n axis:i=1 epsilon:f=0.1
 mish X=x -> Out=y threshold:f=1
 selu X=x -> Out=y scale:f=2 alpha:f=3
@@ -321,6 +330,7 @@ lod::ProgramDesc program_of(std::vector<lod::OpDesc> ops) {
   add("kids", DataType::INT64, {-1, 3}, 2);
   add("kscores", DataType::FP32, {-1, 3}, 2);
   add("o5", DataType::INT64, {5, 1});
+  add("o32", DataType::INT32, {3, 1});
   add("s2", DataType::FP32, {3, 2});
   add("stats", DataType::INT64, {1, 4});
   add("pixels", DataType::FP32, {2, 2, 4, 3});

@@ -7,6 +7,7 @@
 #include <doctest/doctest.h>
 
 #include <algorithm>
+#include <climits>
 #include <cmath>
 #include <cstddef>
 #include <cstdint>
@@ -490,6 +491,63 @@ TEST_CASE("expand, tile, flip, pad: elements taken along each axis") {
   const auto sequences = ragged<float>({1, 0, 2}, {1}, {1, 2, 3});  // levels stay where all rows do
   CHECK(of("tile", sequences, {attr("repeat_times", Ints{2})}).lod() == sequences.lod());
   CHECK(of("tile", sequences, {attr("repeat_times", Ints{2, 1})}).levels() == 0);
+}
+
+TEST_CASE("strided_slice, index_select, multiplex, size") {
+  using Ints = std::vector<int>;
+  const auto x = two_by_three();
+  const auto cut = [&](Ints axes, Ints starts, Ints ends, Ints strides) {
+    return numbers<float>(
+        apply("strided_slice", {{"Input", {x}}}, {"Out"},
+              {attr("axes", axes), attr("starts", starts), attr("ends", ends), attr("strides", strides)})[0]);
+  };
+  CHECK(cut({1}, {0}, {3}, {2}) == Floats{1, 3, 4, 6});
+  CHECK(cut({1}, {-1}, {-1}, {-1}) == Floats{3, 2, 1, 6, 5, 4});
+  CHECK(cut({0, 1}, {1, 5}, {9, -9}, {1, -2}) == Floats{6, 4});
+  CHECK(cut({1}, {2}, {1}, {1}).empty());
+  CHECK(cut({1}, {1}, {3}, {INT_MAX}) == Floats{2, 5});
+  CHECK(cut({1}, {1}, {-1}, {INT_MIN}) == Floats{2, 5});
+  CHECK_THROWS_AS(cut({1}, {0}, {3}, {0}), InvalidProgram);
+  CHECK_THROWS_AS(cut({2}, {0}, {3}, {1}), OutOfRange);
+  const auto columns = plain<std::int64_t>({3}, {2, 0, 2});
+  CHECK(numbers<float>(apply("index_select", {{"X", {x}}, {"Index", {columns}}}, {"Out"}, {attr("dim", -1)})[0]) ==
+        Floats{3, 1, 3, 6, 4, 6});
+  CHECK_THROWS_AS(apply("index_select", {{"X", {x}}, {"Index", {columns}}}, {"Out"}), OutOfRange);
+  const auto y = plain<float>({2, 3}, {7, 8, 9, 10, 11, 12});
+  const auto chosen = [&](int first, int second) {
+    return numbers<float>(
+        apply("multiplex", {{"X", {x, y}}, {"Ids", {plain<std::int32_t>({2, 1}, {first, second})}}}, {"Out"})[0]);
+  };
+  CHECK(chosen(1, 0) == Floats{7, 8, 9, 4, 5, 6});
+  CHECK_THROWS_AS(chosen(0, 2), OutOfRange);
+  CHECK(numbers<std::int64_t>(apply("size", {{"Input", {x}}}, {"Out"})[0]) == Ids{6});
+}
+
+TEST_CASE("sampling_id, uniform_random_batch_size_like: random numbers as a batch wants them") {
+  const auto ids = numbers<std::int64_t>(
+      apply("sampling_id", {{"X", {plain<float>({4, 3}, {1, 0, 0, 0, 1, 0, 0, 0, 1, 0, 0, 0})}}}, {"Out"})[0]);
+  CHECK(Ids(ids.begin(), ids.begin() + 3) == Ids{0, 1, 2});
+  CHECK(ids[3] == 2);  // of probabilities that are too small the last
+  CHECK_THROWS_AS(apply("sampling_id", {{"X", {plain<float>({1, 0}, {})}}}, {"Out"}), ShapeMismatch);
+  for (const char* const type : {"uniform_random_batch_size_like", "gaussian_random_batch_size_like"}) {
+    const auto drawn = apply(type, {{"Input", {ragged<float>({1, 0, 2}, {1}, {1, 2, 3})}}}, {"Out"},
+                             {attr("shape", std::vector<int>{-1, 2}), attr("seed", 3)})[0];
+    CHECK(drawn.shape() == Shape{3, 2});
+    CHECK(numbers<float>(drawn)[0] != numbers<float>(drawn)[5]);
+  }
+}
+
+TEST_CASE("add_position_encoding counts rows in their sequences") {
+  const auto of = [](const AnyLoDTensor& x) {
+    return rounded(numbers<float>(apply("add_position_encoding", {{"X", {x}}}, {"Out"}, {attr("alpha", 2.0f)})[0]));
+  };
+  const Floats expected = {2, 3, 2.841f, 2.54f, 2, 3};  // sin 0, cos 0; sin 1e-4 would be of one number alone
+  CHECK(of(ragged<float>({2, 0, 1}, {4}, Floats(12, 1))).size() == 12);
+  const Floats found = of(ragged<float>({2, 0, 1}, {4}, Floats(12, 1)));
+  CHECK(Floats{found[0], found[2], found[4], found[6], found[8], found[10]} == expected);
+  CHECK(of(plain<float>({1, 2, 4}, Floats(8, 1))) == Floats(found.begin(), found.begin() + 8));
+  CHECK_THROWS_AS(of(plain<float>({2, 4}, Floats(8, 1))), ShapeMismatch);
+  CHECK_THROWS_AS(of(ragged<float>({2}, {3}, Floats(6, 1))), ShapeMismatch);
 }
 
 TEST_CASE("argsort, cumsum, maxout, prelu, range") {

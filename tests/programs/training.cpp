@@ -152,6 +152,18 @@ TEST_CASE("operators on dense tensors: gradients are those of differences") {
   }
   check_gradient({"bilinear_tensor_product",
                   {{"X", {Shape{2, 3}}}, {"Y", {Shape{2, 4}}}, {"Weight", {Shape{2, 3, 4}}}, {"Bias", {Shape{1, 2}}}}});
+  check_gradient({"strided_slice",
+                  {{"Input", {Shape{4, 3}}}},
+                  "Out",
+                  {attr("axes", std::vector<int>{0, 1}), attr("starts", std::vector<int>{-1, 0}),
+                   attr("ends", std::vector<int>{-9, 3}), attr("strides", std::vector<int>{-2, 2})}});
+  const auto columns = plain<std::int64_t>({3}, {2, 0, 2});
+  check_gradient({"index_select", x, "Out", {attr("dim", 1)}, {}, {{"Index", columns}}});
+  check_gradient({"gather", x, "Out", {attr("axis", -1)}, {}, {{"Index", columns}}});
+  check_gradient({"bmm", pairs({2, 3, 2}, {2, 2, 3})});
+  const auto choice = plain<std::int32_t>({3, 1}, {1, 0, 1});
+  check_gradient({"multiplex", {{"X", {Shape{3, 2}, Shape{3, 2}}}}, "Out", {}, {}, {{"Ids", choice}}});
+  check_gradient({"add_position_encoding", {{"X", {Shape{2, 3, 4}}}}, "Out", {attr("alpha", 0.5f)}});
   check_gradient({"pad", {{"X", {Shape{2, 3}}}}, "Out", {attr("paddings", std::vector<int>{1, 0, 0, 2})}});
   check_gradient({"unstack", {{"X", {Shape{2, 1}}}}, "Y", {attr("axis", 1), attr("num", 1)}});
   check_gradient({"unbind", {{"X", {Shape{1, 2}}}}});

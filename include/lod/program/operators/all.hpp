@@ -6,50 +6,7 @@
 #include <lod/core/target.hpp>
 #include <lod/ops/staging.hpp>
 #include <lod/program/operator.hpp>
-#include <lod/program/operators/activation_gradients.hpp>
-#include <lod/program/operators/beam_search.hpp>
-#include <lod/program/operators/bilinear.hpp>
-#include <lod/program/operators/channels.hpp>
-#include <lod/program/operators/control.hpp>
-#include <lod/program/operators/control_gradients.hpp>
-#include <lod/program/operators/convolution.hpp>
-#include <lod/program/operators/crf.hpp>
-#include <lod/program/operators/dense_optimizers.hpp>
-#include <lod/program/operators/elementwise.hpp>
-#include <lod/program/operators/elementwise_gradients.hpp>
-#include <lod/program/operators/embedding.hpp>
-#include <lod/program/operators/filling.hpp>
-#include <lod/program/operators/gathering.hpp>
-#include <lod/program/operators/gradients_of_parameters.hpp>
-#include <lod/program/operators/gru.hpp>
-#include <lod/program/operators/hierarchical_sigmoid.hpp>
-#include <lod/program/operators/labelling.hpp>
-#include <lod/program/operators/lines.hpp>
-#include <lod/program/operators/losses.hpp>
-#include <lod/program/operators/losses_of_numbers.hpp>
-#include <lod/program/operators/losses_of_rows.hpp>
-#include <lod/program/operators/lstm.hpp>
-#include <lod/program/operators/movement.hpp>
-#include <lod/program/operators/movement_gradients.hpp>
-#include <lod/program/operators/nce.hpp>
-#include <lod/program/operators/norms.hpp>
-#include <lod/program/operators/on_device.hpp>
-#include <lod/program/operators/optimizers.hpp>
-#include <lod/program/operators/pooling.hpp>
-#include <lod/program/operators/prelu.hpp>
-#include <lod/program/operators/products.hpp>
-#include <lod/program/operators/random.hpp>
-#include <lod/program/operators/readers.hpp>
-#include <lod/program/operators/recurrent.hpp>
-#include <lod/program/operators/reductions.hpp>
-#include <lod/program/operators/row_sparse.hpp>
-#include <lod/program/operators/sequence.hpp>
-#include <lod/program/operators/sequence_gradients.hpp>
-#include <lod/program/operators/similarity.hpp>
-#include <lod/program/operators/static_rnn.hpp>
-#include <lod/program/operators/taken_along_axes.hpp>
-#include <lod/program/operators/tensor_array.hpp>
-#include <lod/program/operators/unary.hpp>
+#include <lod/program/operators/families.hpp>
 
 #include <algorithm>
 #include <functional>
@@ -70,6 +27,8 @@ std::span<const detail::BuiltInOperator<E>> all_on_cpu() {
       {"adagrad", optimizer<StepOfAdagrad, E>},
       {"adam", adam_step<E>},
       {"adamax", adamax_step<E>},
+      {"add_position_encoding", add_position_encoding<E>, gradient<"Out@GRAD -> X@GRAD">},
+      {"add_position_encoding_grad", add_position_encoding_grad<E>},
       {"arg_max", arg_extreme<E, true>},
       {"arg_min", arg_extreme<E, false>},
       {"argsort", argsort<E>, gradient<"X, Indices, Out@GRAD -> X@GRAD">},
@@ -92,6 +51,8 @@ std::span<const detail::BuiltInOperator<E>> all_on_cpu() {
       {"bilinear_tensor_product", bilinear_tensor_product<E>,
        gradient<"X, Y, Weight, Out@GRAD -> X@GRAD, Y@GRAD, Weight@GRAD, Bias@GRAD">},
       {"bilinear_tensor_product_grad", bilinear_tensor_product_grad<E>},
+      {"bmm", matmul_v2<E>, gradient<"X, Y, Out@GRAD -> X@GRAD, Y@GRAD">},
+      {"bmm_grad", matmul_v2<E, true>},
       {"bpr_loss", bpr_loss<E>, gradient<"X, Label, Y@GRAD -> X@GRAD">},
       {"bpr_loss_grad", bpr_loss_grad<E>},
       {"brelu", activation<BoundedRelu, E>, gradient<"X, Out@GRAD -> X@GRAD">},
@@ -183,11 +144,12 @@ std::span<const detail::BuiltInOperator<E>> all_on_cpu() {
       {"floor", activation<Floor, E>, gradient<"Out@GRAD -> X@GRAD">},
       {"floor_grad", activation_grad<NoSlope, E>},
       {"ftrl", optimizer<StepOfFtrl, E>},
-      {"gather", gather<E>, gradient<"X, Index, Out@GRAD -> X@GRAD">},
-      {"gather_grad", gather_grad<E>},
+      {"gather", gather<E, false>, gradient<"X, Index, Out@GRAD -> X@GRAD">},
+      {"gather_grad", gather_grad<E, false>},
       {"gather_nd", gather_nd<E>, gradient<"X, Index, Out@GRAD -> X@GRAD">},
       {"gather_nd_grad", gather_nd_grad<E>},
       {"gaussian_random", random_numbers<Gaussian<false>, E>},
+      {"gaussian_random_batch_size_like", random_numbers_like<Gaussian<false>, E>},
       {"gelu", activation<Gelu, E>, gradient<"X, Out@GRAD -> X@GRAD">},
       {"gelu_grad", activation_grad<SlopeOfGelu, E>},
       {"get_tensor_from_selected_rows", get_tensor_from_selected_rows<E>},
@@ -217,9 +179,15 @@ std::span<const detail::BuiltInOperator<E>> all_on_cpu() {
       {"im2sequence", im2sequence<E>, gradient<"X, Out@GRAD -> X@GRAD">},
       {"im2sequence_grad", im2sequence_grad<E>},
       {"increment", increment<E>},
+      {"index_select", gather<E, true>, gradient<"X, Index, Out@GRAD -> X@GRAD">},
+      {"index_select_grad", gather_grad<E, true>},
       {"is_empty", is_empty<E>},
-      {"isfinite", isfinite<E, true>},
-      {"isfinite_v2", isfinite<E, false>},
+      {"isfinite", isfinite<E, Is::FINITE, false>},
+      {"isfinite_v2", isfinite<E, Is::FINITE, true>},
+      {"isinf", isfinite<E, Is::INFINITE, false>},
+      {"isinf_v2", isfinite<E, Is::INFINITE, true>},
+      {"isnan", isfinite<E, Is::NOT_A_NUMBER, false>},
+      {"isnan_v2", isfinite<E, Is::NOT_A_NUMBER, true>},
       {"kldiv_loss", kldiv_loss<E>, gradient<"X, Target, Loss@GRAD -> X@GRAD">},
       {"kldiv_loss_grad", kldiv_loss_grad<E>},
       {"label_smooth", label_smooth<E>, gradient<"Out@GRAD -> X@GRAD">},
@@ -295,6 +263,8 @@ std::span<const detail::BuiltInOperator<E>> all_on_cpu() {
       {"momentum", optimizer<StepOfMomentum, E>},
       {"mul", mul<E>, gradient<"X, Y, Out@GRAD -> X@GRAD, Y@GRAD">},
       {"mul_grad", mul_grad<E>},
+      {"multiplex", multiplex<E>, gradient<"Ids, Out@GRAD -> X@GRAD">},
+      {"multiplex_grad", multiplex_grad<E>},
       {"nce", nce<E>,
        gradient<"Input, Label, Weight, Bias, SampleWeight, CustomDistProbs, CustomDistAlias, CustomDistAliasProbs, "
                 "SampleLogits, SampleLabels, Cost@GRAD -> Input@GRAD, Weight@GRAD, Bias@GRAD">},
@@ -356,6 +326,7 @@ std::span<const detail::BuiltInOperator<E>> all_on_cpu() {
       {"row_conv_grad", row_conv_grad<E>},
       {"rsqrt", activation<Rsqrt, E>, gradient<"Out, Out@GRAD -> X@GRAD">},
       {"rsqrt_grad", activation_grad<SlopeOfRsqrt, E>},
+      {"sampling_id", sampling_id<E>},
       {"scale", scale<E>, gradient_of_scale},
       {"scatter", scatter<E>, gradient<"Ids, Updates, Out@GRAD -> X@GRAD, Updates@GRAD">},
       {"scatter_grad", scatter_grad<E>},
@@ -408,6 +379,7 @@ std::span<const detail::BuiltInOperator<E>> all_on_cpu() {
       {"sin_grad", activation_grad<SlopeOfSine, E>},
       {"sinh", activation<HyperbolicSine, E>, gradient<"X, Out@GRAD -> X@GRAD">},
       {"sinh_grad", activation_grad<HyperbolicCosine, E>},
+      {"size", size<E>},
       {"slice", slice<E>, gradient<"Input, Out@GRAD -> Input@GRAD">},
       {"slice_grad", slice_grad<E>},
       {"soft_relu", activation<SoftRelu, E>, gradient<"Out, Out@GRAD -> X@GRAD">},
@@ -439,6 +411,8 @@ std::span<const detail::BuiltInOperator<E>> all_on_cpu() {
       {"stack_grad", concat_grad<E, true>},
       {"stanh", activation<ScaledTanh, E>, gradient<"X, Out@GRAD -> X@GRAD">},
       {"stanh_grad", activation_grad<SlopeOfScaledTanh, E>},
+      {"strided_slice", strided_slice<E>, gradient<"Input, Out@GRAD -> Input@GRAD">},
+      {"strided_slice_grad", strided_slice_grad<E>},
       {"sum", sum<E>, gradient_of_sum},
       {"swish", activation<Swish, E>, gradient<"X, Out@GRAD -> X@GRAD">},
       {"swish_grad", activation_grad<SlopeOfSwish, E>},
@@ -465,6 +439,7 @@ std::span<const detail::BuiltInOperator<E>> all_on_cpu() {
       {"truncated_gaussian_random", random_numbers<Gaussian<true>, E>},
       {"unbind", unstack<E, true>, gradient<"stack: X=Out@GRAD -> Y=X@GRAD">},
       {"uniform_random", random_numbers<Uniform, E>},
+      {"uniform_random_batch_size_like", random_numbers_like<Uniform, E>},
       {"unsqueeze", unsqueeze<E>},
       {"unsqueeze2", unsqueeze<E>, gradient<"XShape, Out@GRAD -> X@GRAD">},
       {"unsqueeze2_grad", reshape_grad<E, false>},

@@ -64,23 +64,40 @@ RunOperator<E> fill_constant(const OperatorArguments& op) {
   return [=](OperatorCall<E>& call) { fill(call, out, type, dims, {}, number); };
 }
 
-/// fill_constant_batch_size_like: Input -> Out; dtype = FP32, shape, value = 0, str_value = "", input_dim_idx = 0,
-/// output_dim_idx = 0: that dimension is Input's; for its first one, the number of its outermost sequences, if it has
-/// levels.
+/// The shape of fill_constant_batch_size_like and its kin: shape, of which the dimension output_dim_idx = 0 is that of
+/// Input, input_dim_idx = 0; for its first one, the number of its outermost sequences, if it has levels.
+class BatchSizeLike {
+ public:
+  explicit BatchSizeLike(const OperatorArguments& op)
+      : like_(op.input("Input")),
+        dims_(op.desc().attr<std::vector<std::int64_t>>("shape")),
+        from_(op.attr("input_dim_idx", 0)),
+        to_(op.attr("output_dim_idx", 0)) {
+    if (dims_.size() > Shape::max_rank) op.refuse_attr("shape", "fewer dimensions");
+  }
+  template <class E>
+  Shape shape(const OperatorCall<E>& call) const {
+    const AnyLoDTensor& from = call.tensor(like_);
+    const std::size_t source = axis_of(from_, from.shape().size()), place = axis_of(to_, dims_.size());
+    std::array<std::int64_t, Shape::max_rank> made{};
+    std::copy(dims_.begin(), dims_.end(), made.begin());
+    made[place] = source == 0 && from.levels() > 0 ? from.lod().size(0) : from.shape()[source];
+    return first_of(made, dims_.size());
+  }
+
+ private:
+  Slot like_;
+  std::vector<std::int64_t> dims_;
+  std::int32_t from_, to_;
+};
+/// fill_constant_batch_size_like: Input -> Out; dtype = FP32, value = 0, str_value = "", shape as BatchSizeLike.
 template <Executor E>
 RunOperator<E> fill_constant_batch_size_like(const OperatorArguments& op) {
-  const Slot x = op.input("Input"), out = op.output("Out");
+  const Slot out = op.output("Out");
   const DataType type = output_type(op, "dtype", DataType::FP32);
-  const auto dims = op.desc().attr<std::vector<std::int64_t>>("shape");
-  const std::int32_t from_dim = op.attr("input_dim_idx", 0), to_dim = op.attr("output_dim_idx", 0);
   const Scalar number = filling_of(op);
-  return [=](OperatorCall<E>& call) {
-    const AnyLoDTensor& from = call.tensor(x);
-    const std::size_t source = axis_of(from_dim, from.shape().size()), place = axis_of(to_dim, dims.size());
-    std::array<std::int64_t, Shape::max_rank> made{};
-    std::copy_n(dims.begin(), std::min(dims.size(), made.size()), made.begin());
-    made[place] = source == 0 && from.levels() > 0 ? from.lod().size(0) : from.shape()[source];
-    fill(call, out, type, first_of(made, dims.size()), AnyLoDTensor(), number);
+  return [=, like = BatchSizeLike(op)](OperatorCall<E>& call) {
+    fill(call, out, type, like.shape(call), AnyLoDTensor(), number);
   };
 }
 

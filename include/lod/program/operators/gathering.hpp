@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 /// @file
-/// Operators that take and put elements where other tensors say: gather_nd, scatter, where, where_index, and their
-/// gradients.
+/// Operators that take and put elements where other tensors say: gather_nd, scatter, multiplex, where, where_index, and
+/// their gradients.
 #pragma once
 
 #include <lod/core/any_tensor.hpp>
@@ -167,6 +167,55 @@ RunOperator<E> scatter_grad(const OperatorArguments& op) {
         for (const auto row : rows) std::fill_n(all.data() + row * bytes, bytes, std::byte{0});
       }
     });
+  };
+}
+
+/// multiplex: X..., Ids, INT32 -> Out: of each row that of the tensor which Ids numbers. No levels.
+template <Executor E>
+RunOperator<E> multiplex(const OperatorArguments& op) {
+  const Slot x = op.inputs("X"), ids = op.input("Ids"), out = op.output("Out");
+  if (!x) op.refuse({"input 'X' has no argument, expected one or more"});
+  return [=](OperatorCall<E>& call) {
+    const AnyLoDTensor& first = call.tensor(x);
+    const auto chosen = row_numbers<std::int32_t>(call, ids, static_cast<std::int64_t>(x.size));
+    const auto rows = static_cast<std::int64_t>(chosen.size());
+    for (std::size_t i = 0; i < x.size; ++i) {
+      const AnyLoDTensor& one = call.tensor(x, i);
+      if (one.row_shape() != first.row_shape() || one.data_type() != first.data_type() || one.rows() != rows) {
+        throw ShapeMismatch(detail::text({call.name(x, i), ": ", to_string(one.data_type()), " of shape ",
+                                          to_string(one.shape()), ", expected ", to_string(first.data_type()), " and ",
+                                          rows, " rows of shape ", to_string(first.row_shape())}));
+      }
+    }
+    const auto bytes = static_cast<std::int64_t>(size_of(first.data_type())) * first.row_size();
+    auto y = call.output_bytes(out, first.data_type(), LoD(), first.row_shape(), rows);
+    for (std::int64_t i = 0; i < rows; ++i) {
+      const auto one = static_cast<std::size_t>(chosen[static_cast<std::size_t>(i)]);
+      copy_blocks(call.tensor(x, one).bytes().data(), {.first = i * bytes}, y.data(), {.first = i * bytes}, bytes, 1);
+    }
+  };
+}
+/// multiplex_grad: Ids, Out@GRAD -> X@GRAD...: its rows to where they came from, zeros elsewhere.
+template <Executor E>
+RunOperator<E> multiplex_grad(const OperatorArguments& op) {
+  const Slot ids = op.input("Ids"), dy = op.input("Out@GRAD"), dx = op.outputs("X@GRAD");
+  return [=](OperatorCall<E>& call) {
+    const AnyLoDTensor from = call.tensor(dy);
+    const auto chosen = row_numbers<std::int32_t>(call, ids, static_cast<std::int64_t>(dx.size));
+    if (static_cast<std::int64_t>(chosen.size()) != from.rows()) {
+      throw ShapeMismatch(detail::text(
+          {call.name(ids), ": ", chosen.size(), " numbers, expected ", from.rows(), ", one for each row"}));
+    }
+    const auto bytes = static_cast<std::int64_t>(size_of(from.data_type())) * from.row_size();
+    for (std::size_t k = 0; k < dx.size; ++k) {
+      if (!call.has(dx, k)) continue;
+      auto out = call.output_bytes(dx, from.data_type(), from.lod(), from.row_shape(), from.rows(), k);
+      std::fill_n(out.data(), from.bytes().size(), std::byte{0});
+      for (std::int64_t i = 0; i < from.rows(); ++i) {
+        if (static_cast<std::size_t>(chosen[static_cast<std::size_t>(i)]) != k) continue;
+        copy_blocks(from.bytes().data(), {.first = i * bytes}, out.data(), {.first = i * bytes}, bytes, 1);
+      }
+    }
   };
 }
 

@@ -88,6 +88,12 @@ inline void infer_losses(InferShapeContext& op) {
     if (!var.arguments.empty()) infer_same(op, op.desc().inputs.front().parameter, var.parameter);
   }
 }
+inline void infer_multiplex(InferShapeContext& op) { op.set_output("Out", with_levels(op.input("X"), 0)); }
+inline void infer_sampling_id(InferShapeContext& op) {
+  const Dims dims = op.input("X").tensor.dims;
+  op.set_output("Out", {{DataType::INT64, {dims.empty() ? infer::unknown : dims.front()}}});
+}
+inline void infer_size(InferShapeContext& op) { op.set_output("Out", {{DataType::INT64}}); }
 inline void infer_argsort(InferShapeContext& op) {
   const LoDTensorDesc x = op.input("X");
   op.set_output("Out", x);
@@ -166,12 +172,12 @@ struct InferenceFamily {
 
 inline constexpr InferenceFamily inference_families[] = {
     {infer_x_to_out,
-     "abs acos asin assign atan brelu ceil clip clip_by_norm cos cosh elu erf exp expm1 fill_zeros_like flip floor "
-     "gelu hard_shrink hard_sigmoid hard_swish increment label_smooth leaky_relu log log10 log1p log2 log_softmax "
-     "logsigmoid merge_selected_rows mish pow prelu reciprocal relu relu6 reorder_lod_tensor_by_rank reverse "
-     "rnn_memory_helper round rsqrt scale scatter selu sigmoid sigmoid_cross_entropy_with_logits sign silu sin "
-     "sinh soft_relu softmax softplus softshrink softsign sqrt square stanh swish tan tanh tanh_shrink "
-     "thresholded_relu where"},
+     "abs acos add_position_encoding asin assign atan brelu ceil clip clip_by_norm cos cosh elu erf exp expm1 "
+     "fill_zeros_like flip floor gelu hard_shrink hard_sigmoid hard_swish increment label_smooth leaky_relu log "
+     "log10 log1p log2 log_softmax logsigmoid merge_selected_rows mish pow prelu reciprocal relu relu6 "
+     "reorder_lod_tensor_by_rank reverse rnn_memory_helper round rsqrt scale scatter selu sigmoid "
+     "sigmoid_cross_entropy_with_logits sign silu sin sinh soft_relu softmax softplus softshrink softsign sqrt "
+     "square stanh swish tan tanh tanh_shrink thresholded_relu where"},
     {infer_x_to_y, "sequence_reverse"},
     {infer_in_to_out, "print"},
     {infer_updates, "adadelta adagrad adam adamax decayed_adagrad ftrl lamb lars_momentum momentum rmsprop sgd"},
@@ -194,13 +200,13 @@ inline constexpr InferenceFamily inference_families[] = {
     {infer_comparison,
      "equal greater_equal greater_than less_equal less_than logical_and logical_or logical_xor not_equal"},
     {infer_logical_not, "isfinite_v2 isinf_v2 isnan_v2 logical_not"},
-    {infer_bool, "is_empty isfinite"},
+    {infer_bool, "is_empty isfinite isinf isnan"},
     {infer_cast, "cast"},
     {infer_dropout, "dropout"},
     {infer_sum, "sum"},
     {infer_mul, "mul"},
     {infer_fc, "fc"},
-    {infer_matmul, "matmul matmul_v2"},
+    {infer_matmul, "bmm matmul matmul_v2"},
     {infer_mean, "mean"},
     {infer_squared_l2_norm, "squared_l2_norm"},
     {infer_reduction, "reduce_all reduce_any reduce_max reduce_mean reduce_min reduce_prod reduce_sum"},
@@ -227,7 +233,11 @@ inline constexpr InferenceFamily inference_families[] = {
     {infer_flatten_contiguous_range, "flatten_contiguous_range"},
     {infer_transpose, "transpose transpose2"},
     {infer_slice, "slice"},
-    {infer_gather, "gather"},
+    {infer_gather, "gather index_select"},
+    {infer_strided_slice, "strided_slice"},
+    {infer_multiplex, "multiplex"},
+    {infer_sampling_id, "sampling_id"},
+    {infer_size, "size"},
     {infer_stack, "stack"},
     {infer_expand, "expand"},
     {infer_tile, "tile"},

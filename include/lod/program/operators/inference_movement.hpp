@@ -13,6 +13,7 @@
 #include <lod/program/infer_shape_context.hpp>
 #include <lod/program/operators/inference_dense.hpp>
 #include <lod/program/operators/shapes.hpp>
+#include <lod/program/operators/taken_along_axes.hpp>
 #include <lod/program/operators/windows.hpp>
 
 #include <algorithm>
@@ -182,11 +183,12 @@ inline void infer_slice(InferShapeContext& op) {
   }
   op.set_output("Out", with_levels(reshaped_to(x, std::move(kept)), cuts_rows ? 0 : x.lod_level.value()));
 }
+/// gather and index_select.
 inline void infer_gather(InferShapeContext& op) {
   const LoDTensorDesc x = op.input("X");
-  if (x.tensor.dims.empty()) throw_dims("X", x.tensor.dims, "rows");
+  const char* const name = op.desc().find_attr("dim") ? "dim" : "axis";
   const std::int64_t count = infer::product(op.input("Index").tensor.dims, "rows");
-  op.set_output("Out", with_levels(along(x, 0, count), 0));
+  op.set_output("Out", with_levels(along(x, axis_in(op, name, 0, x.tensor.dims.size()), count), 0));
 }
 inline void infer_stack(InferShapeContext& op) {
   LoDTensorDesc x = op.input("X");
@@ -235,6 +237,24 @@ inline void infer_expand_to(InferShapeContext& op) {
   }
   if (!fits) throw_dims("X", from, "dimensions of 1, or those of " + infer::to_string(dims));
   op.set_output("Out", reshaped_to(x, std::move(dims)));
+}
+inline void infer_strided_slice(InferShapeContext& op) {
+  const LoDTensorDesc x = op.input("Input");
+  const Dims axes = op.desc().attr<Dims>("axes"), starts = op.desc().attr<Dims>("starts");
+  const Dims ends = op.desc().attr<Dims>("ends"), strides = op.desc().attr<Dims>("strides");
+  if (starts.size() != axes.size() || ends.size() != axes.size() || strides.size() != axes.size()) {
+    throw ShapeMismatch("attributes 'starts', 'ends' and 'strides', expected one for each of the axes");
+  }
+  Dims dims = x.tensor.dims;
+  bool keeps_levels = true;
+  for (std::size_t i = 0; i < axes.size(); ++i) {
+    const std::size_t dim = axis_of(axes[i], dims.size());
+    if (strides[i] == 0) throw OutOfRange("attribute 'strides', expected numbers other than 0");
+    keeps_levels = keeps_levels && dim > 0;
+    if (dims[dim] != infer::unknown)
+      dims[dim] = Strides::along(x.tensor.dims[dim], starts[i], ends[i], strides[i]).count;
+  }
+  op.set_output("Out", with_levels(reshaped_to(x, std::move(dims)), keeps_levels ? x.lod_level.value() : 0));
 }
 inline void infer_pad(InferShapeContext& op) {
   const LoDTensorDesc x = op.input("X");

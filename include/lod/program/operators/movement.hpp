@@ -386,21 +386,27 @@ std::span<const I> row_numbers(const OperatorCall<E>& call, const Slot& index, s
   return ids;
 }
 
-/// gather: X, Index -> Out: rows of X. No levels.
-template <Executor E>
+/// gather: X, Index -> Out; axis = 0: the parts of X along the axis that Index numbers. index_select: the same with
+/// dim. No levels.
+template <Executor E, bool is_select>
 RunOperator<E> gather(const OperatorArguments& op) {
   op.expect_no_input("Axis");
-  op.expect_attr("axis", 0);
   const Slot x = op.input("X"), index = op.input("Index"), out = op.output("Out");
+  const std::int32_t axis = op.attr(is_select ? "dim" : "axis", 0);
   return [=](OperatorCall<E>& call) {
     const AnyLoDTensor& from = call.tensor(x);
+    const Shape shape = from.shape();
+    const std::size_t along = axis_of(axis, shape.size());
+    const Around around(shape, along);
     call.with_id(index, [&](auto element) {
-      const auto ids = row_numbers<typename decltype(element)::type>(call, index, from.rows());
-      auto y = call.output_bytes(out, from.data_type(), LoD(), from.row_shape(), static_cast<std::int64_t>(ids.size()));
-      const auto size = static_cast<std::int64_t>(size_of(from.data_type())) * from.row_size();
+      const auto ids = row_numbers<typename decltype(element)::type>(call, index, around.along);
+      const auto count = static_cast<std::int64_t>(ids.size());
+      const Shape all = part(shape, 0, along).followed_by(Shape(count, part(shape, along + 1, shape.size())));
+      auto y = call.output_bytes(out, from.data_type(), all, AnyLoDTensor());
+      const auto size = static_cast<std::int64_t>(size_of(from.data_type())) * around.after;
       for (std::size_t i = 0; i < ids.size(); ++i) {
-        copy_blocks(from.bytes().data(), {.first = ids[i] * size}, y.data(),
-                    {.first = static_cast<std::int64_t>(i) * size}, size, 1);
+        copy_blocks(from.bytes().data(), {ids[i] * size, size * around.along}, y.data(),
+                    {static_cast<std::int64_t>(i) * size, size * count}, size, around.before);
       }
     });
   };
@@ -474,6 +480,16 @@ RunOperator<E> shape(const OperatorArguments& op) {
     auto y = call.output_bytes(out, DataType::INT32, LoD(), {}, static_cast<std::int64_t>(dims.size()));
     std::transform(dims.begin(), dims.end(), y.template elements<std::int32_t>(),
                    [](std::int64_t dim) { return static_cast<std::int32_t>(dim); });
+  };
+}
+
+/// size: Input -> Out: how many elements it has, as INT64.
+template <Executor E>
+RunOperator<E> size(const OperatorArguments& op) {
+  const Slot x = op.input("Input"), out = op.output("Out");
+  return [=](OperatorCall<E>& call) {
+    *call.output_bytes(out, DataType::INT64, LoD(), {}, 1).template elements<std::int64_t>() =
+        call.tensor(x).shape().elements();
   };
 }
 

@@ -106,23 +106,29 @@ RunOperator<E> slice_grad(const OperatorArguments& op) {
   };
 }
 
-/// gather_grad: X, Index, Out@GRAD -> X@GRAD: rows that were taken several times have the sum.
-template <Executor E>
+/// gather_grad and index_select_grad: X, Index, Out@GRAD -> X@GRAD; axis = 0, or dim: parts that were taken several
+/// times have the sum.
+template <Executor E, bool is_select>
 RunOperator<E> gather_grad(const OperatorArguments& op) {
   op.expect_no_input("Axis");
-  op.expect_attr("axis", 0);
   const Slot x = op.input("X"), index = op.input("Index"), dy = op.input("Out@GRAD"), dx = op.output("X@GRAD");
+  const std::int32_t axis = op.attr(is_select ? "dim" : "axis", 0);
   return [=](OperatorCall<E>& call) {
     const AnyLoDTensor& whole = call.tensor(x);
+    const Shape shape = whole.shape();
+    const Around around(shape, axis_of(axis, shape.size()));
     call.with_id(index, [&](auto id) {
-      const auto rows = row_numbers<typename decltype(id)::type>(call, index, whole.rows());
-      const std::int64_t size = whole.row_size();
+      const auto parts = row_numbers<typename decltype(id)::type>(call, index, around.along);
       call.with_floating(x, [&](auto element) {
         using T = typename decltype(element)::type;
-        const T* given = some_numbers<T>(call, dy, static_cast<std::int64_t>(rows.size()) * size);
+        const T* given =
+            some_numbers<T>(call, dy, around.before * static_cast<std::int64_t>(parts.size()) * around.after);
         write_sums<T>(call, dx, whole, [&](double* sums) {
-          for (const auto row : rows) {
-            for (std::int64_t k = 0; k < size; ++k) sums[row * size + k] += static_cast<double>(*given++);
+          for (std::int64_t i = 0; i < around.before; ++i) {
+            for (const auto place : parts) {
+              double* const to = sums + (i * around.along + place) * around.after;
+              for (std::int64_t k = 0; k < around.after; ++k) to[k] += static_cast<double>(*given++);
+            }
           }
         });
       });

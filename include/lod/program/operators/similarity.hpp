@@ -253,18 +253,26 @@ RunOperator<E> auc(const OperatorArguments& op) {
   };
 }
 
-/// isfinite_v2: X -> Out: for each number, whether it is finite. isfinite: whether all of them are.
-template <Executor E, bool is_of_all>
+/// isfinite_v2, isinf_v2 and isnan_v2: X -> Out: for each number, whether it is. isfinite: whether all are; isinf and
+/// isnan: whether one is.
+enum class Is { FINITE, INFINITE, NOT_A_NUMBER };
+template <Executor E, Is what, bool is_of_each>
 RunOperator<E> isfinite(const OperatorArguments& op) {
   const Slot x = op.input("X"), out = op.output("Out");
   return [=](OperatorCall<E>& call) {
     call.with_number(x, [&](auto element) {
       using T = typename decltype(element)::type;
-      const auto is_finite = [](T v) { return std::isfinite(static_cast<double>(v)); };
-      if (!is_of_all) return map_elements<bool, T>(call, x, out, is_finite);
+      const auto is = [](T v) {
+        const auto number = static_cast<double>(v);
+        return what == Is::FINITE     ? std::isfinite(number)
+               : what == Is::INFINITE ? std::isinf(number)
+                                      : std::isnan(number);
+      };
+      if (is_of_each) return map_elements<bool, T>(call, x, out, is);
       const auto values = call.template view<T>(x).values();
       *call.output_bytes(out, DataType::BOOL, LoD(), {}, 1).template elements<bool>() =
-          std::all_of(values.begin(), values.end(), is_finite);
+          what == Is::FINITE ? std::all_of(values.begin(), values.end(), is)
+                             : std::any_of(values.begin(), values.end(), is);
     });
   };
 }

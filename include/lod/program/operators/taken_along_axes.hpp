@@ -38,6 +38,7 @@ struct TakenAlongAxis {
 struct TakenAlongAxes {
   Shape from;  ///< of the tensor, perhaps with dimensions of 1 before its own
   std::array<TakenAlongAxis, Shape::max_rank> axes{};
+  bool keeps_levels = true;  ///< where there are as many rows as before
 
   /// At first all elements.
   explicit TakenAlongAxes(const Shape& shape) : from(shape) {
@@ -87,14 +88,13 @@ struct TakenAlongAxes {
   }
 };
 
-/// Writes what is taken; where there is nothing, `none`, the bytes of one element. Levels stay where the number of rows
-/// does.
+/// Writes what is taken; where there is nothing, `none`, the bytes of one element.
 template <class E>
 void take_elements(const OperatorCall<E>& call, const Slot& x, const Slot& out, const TakenAlongAxes& taken,
                    const std::byte* none = nullptr) {
   const AnyLoDTensor& from = call.tensor(x);
   const auto size = static_cast<std::int64_t>(size_of(from.data_type()));
-  auto y = call.output_bytes(out, from.data_type(), taken.result(), from);
+  auto y = call.output_bytes(out, from.data_type(), taken.result(), taken.keeps_levels ? from : AnyLoDTensor());
   taken.for_each_run([&](std::int64_t to, std::int64_t place, std::int64_t count) {
     if (place >= 0) {
       copy_blocks(from.bytes().data(), {.first = place * size}, y.data(), {.first = to * size}, count * size, 1);
@@ -216,6 +216,83 @@ RunOperator<E> flip(const OperatorArguments& op) {
       one = {.count = one.count, .first = one.count - 1, .step = -1};
     }
     take_elements(call, x, out, taken);
+  };
+}
+
+/// The attributes of `strided_slice`: axes, starts, ends, strides, none of them 0: negative starts and ends count from
+/// the end, and those beyond it are it; with a negative stride an end of -1 is before the first element.
+class Strides {
+ public:
+  explicit Strides(const OperatorArguments& op)
+      : axes_(op.desc().attr<std::vector<std::int64_t>>("axes")),
+        starts_(op.desc().attr<std::vector<std::int64_t>>("starts")),
+        ends_(op.desc().attr<std::vector<std::int64_t>>("ends")),
+        strides_(op.desc().attr<std::vector<std::int64_t>>("strides")) {
+    for (const char* const input :
+         {"StartsTensor", "EndsTensor", "StridesTensor", "StartsTensorList", "EndsTensorList", "StridesTensorList"}) {
+      op.expect_no_input(input);
+    }
+    if (!op.attr("decrease_axis", std::vector<std::int64_t>()).empty()) op.refuse_attr("decrease_axis", "none");
+    const std::size_t count = axes_.size();
+    if (starts_.size() != count || ends_.size() != count || strides_.size() != count) {
+      op.refuse_attr("starts", "one for each of the axes, as in ends and strides");
+    }
+    for (const std::int64_t stride : strides_) {
+      if (stride == 0) op.refuse_attr("strides", "numbers other than 0");
+    }
+  }
+  TakenAlongAxes of(const Shape& shape) const {
+    TakenAlongAxes taken(shape);
+    for (std::size_t i = 0; i < axes_.size(); ++i) {
+      const std::size_t dim = axis_of(axes_[i], shape.size());
+      taken.keeps_levels = taken.keeps_levels && dim > 0;
+      taken.axes[dim] = along(shape[dim], starts_[i], ends_[i], strides_[i]);
+    }
+    return taken;
+  }
+  /// What is taken of so many elements.
+  static TakenAlongAxis along(std::int64_t size, std::int64_t start, std::int64_t end, std::int64_t stride) {
+    const bool is_forward = stride > 0;
+    const auto place = [&](std::int64_t counted) {
+      const std::int64_t from_start = counted < 0 ? counted + size : counted;
+      return is_forward ? std::clamp<std::int64_t>(from_start, 0, size)
+                        : std::clamp<std::int64_t>(from_start, -1, size - 1);
+    };
+    const std::int64_t first = place(start), last = !is_forward && end == -1 ? -1 : place(end);
+    const std::int64_t distance = is_forward ? last - first : first - last;
+    // As many whole strides as there are after the first one; no stride is longer than what it is counted in.
+    const std::int64_t step = is_forward ? std::min(stride, size + 1) : std::max(stride, -size - 1);
+    const std::int64_t length = is_forward ? step : -step;
+    return {.count = distance > 0 ? (distance - 1) / length + 1 : 0, .first = first, .step = step};
+  }
+
+ private:
+  std::vector<std::int64_t> axes_, starts_, ends_, strides_;
+};
+/// strided_slice: Input -> Out; attributes as Strides.
+template <Executor E>
+RunOperator<E> strided_slice(const OperatorArguments& op) {
+  const Slot x = op.input("Input"), out = op.output("Out");
+  return [=, strides = Strides(op)](OperatorCall<E>& call) {
+    take_elements(call, x, out, strides.of(call.tensor(x).shape()));
+  };
+}
+/// strided_slice_grad: Input, Out@GRAD -> Input@GRAD: zeros where nothing was taken.
+template <Executor E>
+RunOperator<E> strided_slice_grad(const OperatorArguments& op) {
+  const Slot x = op.input("Input"), dy = op.input("Out@GRAD"), dx = op.output("Input@GRAD");
+  return [=, strides = Strides(op)](OperatorCall<E>& call) {
+    const AnyLoDTensor& whole = call.tensor(x);
+    const TakenAlongAxes taken = strides.of(whole.shape());
+    call.with_floating(x, [&](auto element) {
+      using T = typename decltype(element)::type;
+      const T* const given = some_numbers<T>(call, dy, taken.result().elements());
+      write_added<T>(call, dx, whole, [&](T* to) {
+        taken.for_each_run([&](std::int64_t from, std::int64_t place, std::int64_t count) {
+          std::copy_n(given + from, count, to + place);
+        });
+      });
+    });
   };
 }
 
