@@ -363,7 +363,7 @@ RunOperator<E> add_position_encoding(const OperatorArguments& op) {
       throw ShapeMismatch(detail::text({call.name(x), " of shape ", to_string(shape), " and ", levels,
                                         " levels, expected sequences of rows of an even number of numbers"}));
     }
-    const std::int64_t half = shape.back() / 2;
+    const std::int64_t pairs = shape.back() / 2;
     call.with_floating(x, [&](auto element) {
       using T = typename decltype(element)::type;
       const T* row = call.template view<T>(x).data();
@@ -374,12 +374,12 @@ RunOperator<E> add_position_encoding(const OperatorArguments& op) {
         const std::int64_t length = levels > 0 ? from.lod().offsets(levels - 1)[static_cast<std::size_t>(i) + 1] -
                                                      from.lod().offsets(levels - 1)[static_cast<std::size_t>(i)]
                                                : shape[1];
-        for (std::int64_t place = 0; place < length; ++place, row += 2 * half, to += 2 * half) {
-          for (std::int64_t k = 0; k < half; ++k) {
-            const double share = half > 1 ? static_cast<double>(k) / static_cast<double>(half - 1) : 1;
+        for (std::int64_t place = 0; place < length; ++place, row += 2 * pairs, to += 2 * pairs) {
+          for (std::int64_t k = 0; k < pairs; ++k) {
+            const double share = pairs > 1 ? static_cast<double>(k) / static_cast<double>(pairs - 1) : 1;
             const double angle = static_cast<double>(place) / std::pow(10000.0, share);
             to[k] = static_cast<T>(alpha * static_cast<double>(row[k]) + beta * std::sin(angle));
-            to[half + k] = static_cast<T>(alpha * static_cast<double>(row[half + k]) + beta * std::cos(angle));
+            to[pairs + k] = static_cast<T>(alpha * static_cast<double>(row[pairs + k]) + beta * std::cos(angle));
           }
         }
       }
