@@ -450,6 +450,34 @@ void bind_optimizers(py::module_& module) {
            }),
            arg("learning_rate") = rate, arg("l1") = 0.0f, arg("l2") = 0.0f, arg("lr_power") = -0.5f);
 
+  py::class_<lod::DecayedAdagrad>(module, "DecayedAdagrad")
+      .def(py::init([](float learning_rate, float decay, float epsilon) {
+             return lod::DecayedAdagrad{learning_rate, decay, epsilon};
+           }),
+           arg("learning_rate") = rate, arg("decay") = 0.95f, arg("epsilon") = 1e-6f);
+  py::class_<lod::Adadelta>(module, "Adadelta")
+      .def(py::init([](float learning_rate, float epsilon, float rho) {
+             return lod::Adadelta{learning_rate, epsilon, rho};
+           }),
+           arg("learning_rate") = rate, arg("epsilon") = 1e-6f, arg("rho") = 0.95f);
+  py::class_<lod::Adamax>(module, "Adamax")
+      .def(py::init([](float learning_rate, float beta1, float beta2, float epsilon) {
+             return lod::Adamax{learning_rate, beta1, beta2, epsilon};
+           }),
+           arg("learning_rate") = rate, arg("beta1") = 0.9f, arg("beta2") = 0.999f, arg("epsilon") = 1e-8f);
+  py::class_<lod::Lamb>(module, "Lamb")
+      .def(py::init([](float learning_rate, float lamb_weight_decay, float beta1, float beta2, float epsilon) {
+             return lod::Lamb{learning_rate, lamb_weight_decay, beta1, beta2, epsilon};
+           }),
+           arg("learning_rate") = rate, arg("lamb_weight_decay") = 0.01f, arg("beta1") = 0.9f, arg("beta2") = 0.999f,
+           arg("epsilon") = 1e-6f);
+  py::class_<lod::LarsMomentum>(module, "LarsMomentum")
+      .def(py::init([](float learning_rate, float momentum, float lars_coeff, float lars_weight_decay, float epsilon) {
+             return lod::LarsMomentum{learning_rate, momentum, lars_coeff, lars_weight_decay, epsilon};
+           }),
+           arg("learning_rate") = rate, arg("momentum") = 0.9f, arg("lars_coeff") = 0.001f,
+           arg("lars_weight_decay") = 0.0005f, arg("epsilon") = 0.0f);
+
   py::class_<lod::L1Decay>(module, "L1Decay", "coeff * sign(parameter) is added to each gradient.")
       .def(py::init([](float coeff) { return lod::L1Decay{coeff}; }), arg("coeff") = 0.0f);
   py::class_<lod::L2Decay>(module, "L2Decay", "coeff * parameter is added to each gradient.")

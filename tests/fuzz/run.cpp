@@ -58,6 +58,50 @@ elementwise_floordiv X=ids Y=i -> Out=y axis:i=0
 elementwise_pow X=z Y=x -> Out=y axis:i=-1
 equal X=x Y=z -> Out=y axis:i=-1
 expand X=z -> Out=y expand_times:I=2,1
+tile X=x -> Out=y repeat_times:I=2,1,3
+expand_v2 X=x1 -> Out=y shape:I=2,-1,3
+expand_as_v2 X=x1 Y=x -> Out=y target_shape:I=5,4
+flip X=image -> Out=y axis:I=0,-1
+pad X=x -> Out=y paddings:I=0,1,2,0 pad_value:f=1
+unstack X=s2 -> Y=y Y=n axis:i=1 num:i=2
+unbind X=s2 -> Out=y Out=n axis:i=1
+gather_nd X=image Index=o -> Out=y
+scatter X=z Ids=l Updates=s4 -> Out=y overwrite:b=0
+where Condition=flags X=one31 Y=one31 -> Out=y
+where_index Condition=flags -> Out=y
+bpr_loss X=x Label=ids -> Y=y
+kldiv_loss X=z Target=z1 -> Loss=y reduction:s=mean
+label_smooth X=x PriorDist=b -> Out=y epsilon:f=0.1
+modified_huber_loss X=z Y=z1 -> Out=y IntermediateVal=n
+teacher_student_sigmoid_loss X=z Label=z1 -> Y=y soft_max_up_bound:f=9
+hierarchical_sigmoid X=z W=w6 Label=o5 Bias=b6 -> Out=y PreOut=n num_classes:i=5 is_sparse:b=0
+hierarchical_sigmoid X=s4 W=w Label=l PathTable=o PathCode=o -> Out=y PreOut=n num_classes:i=5
+argsort X=image -> Out=y Indices=n axis:i=1 descending:b=1
+cumsum X=image -> Out=y axis:i=1 exclusive:b=1 reverse:b=1 flatten:b=0
+maxout X=pixels -> Out=y groups:i=2 axis:i=1
+prelu X=image Alpha=b3 -> Out=y mode:s=channel data_format:s=NCHW
+bilinear_tensor_product X=z Y=z1 Weight=w44 Bias=b3 -> Out=y
+range Start=one End=one1 Step=one2 -> Out=y
+decayed_adagrad Param=z Grad=z1 Moment=z2 LearningRate=one -> ParamOut=z MomentOut=z2 decay:f=0.5
+adadelta Param=z Grad=z1 AvgSquaredGrad=z2 AvgSquaredUpdate=z3 -> ParamOut=z AvgSquaredGradOut=z2 AvgSquaredUpdateOut=z3 rho:f=0.5
+adamax Param=z Grad=z1 LearningRate=one Moment=z2 InfNorm=z3 Beta1Pow=one1 -> ParamOut=z MomentOut=z2 InfNormOut=z3 beta1:f=0.5
+lamb Param=z Grad=z1 LearningRate=one Moment1=z2 Moment2=z3 Beta1Pow=one1 Beta2Pow=one2 -> ParamOut=z Moment1Out=z2 Moment2Out=z3 Beta1PowOut=one1 Beta2PowOut=one2 weight_decay:f=0.1
+lars_momentum Param=z Grad=z1 Velocity=z2 LearningRate=one -> ParamOut=z VelocityOut=z2 mu:f=0.5 lars_weight_decay:F=0.1
+strided_slice Input=x -> Out=y axes:I=0,1 starts:I=-1,0 ends:I=-9,4 strides:I=-2,3
+index_select X=image Index=l2 -> Out=y dim:i=1
+bmm X=image Y=image -> Out=y trans_y:b=1
+multiplex X=s4 X=s4 Ids=o32 -> Out=y
+add_position_encoding X=x -> Out=y alpha:f=1 beta:f=1
+sampling_id X=s4 -> Out=y seed:i=3 min:f=0 max:f=1
+uniform_random_batch_size_like Input=x -> Out=y shape:I=-1,3 seed:i=1 dtype:i=5
+isnan_v2 X=x -> Out=y
+size Input=image -> Out=y
+norm X=image -> Out=y Norm=n axis:i=1 epsilon:f=0.1
+mish X=x -> Out=y threshold:f=1
+selu X=x -> Out=y scale:f=2 alpha:f=3
+soft_relu X=x -> Out=y threshold:f=1
+acos X=x -> Out=y
+log2 X=x -> Out=y
 fc Input=x W=w Bias=b -> Out=y in_num_col_dims:i=1 activation_type:s=relu
 fill_constant -> Out=y shape:I=2,3 value:f=1 dtype:i=5 str_value:s=1
 fill_constant_batch_size_like Input=x -> Out=y shape:I=-1,3 dtype:i=5 input_dim_idx:i=0 output_dim_idx:i=0
@@ -276,6 +320,7 @@ lod::ProgramDesc program_of(std::vector<lod::OpDesc> ops) {
   for (const char* const name : {"z1", "z2", "z3", "z4"}) add(name, DataType::FP32, {5, 4});
   for (const char* const name : {"one1", "one2"}) add(name, DataType::FP32, {1});
   add("one3", DataType::FP32, {1, 3});
+  add("one31", DataType::FP32, {3, 1});
   add("l2", DataType::INT64, {2});
   add("z12", DataType::FP32, {5, 12});
   add("z16", DataType::FP32, {5, 16});
@@ -285,6 +330,7 @@ lod::ProgramDesc program_of(std::vector<lod::OpDesc> ops) {
   add("kids", DataType::INT64, {-1, 3}, 2);
   add("kscores", DataType::FP32, {-1, 3}, 2);
   add("o5", DataType::INT64, {5, 1});
+  add("o32", DataType::INT32, {3, 1});
   add("s2", DataType::FP32, {3, 2});
   add("stats", DataType::INT64, {1, 4});
   add("pixels", DataType::FP32, {2, 2, 4, 3});
@@ -299,6 +345,7 @@ lod::ProgramDesc program_of(std::vector<lod::OpDesc> ops) {
   add("w16", DataType::FP32, {4, 16}, 0, true);
   add("b", DataType::FP32, {4}, 0, true);
   add("b3", DataType::FP32, {3}, 0, true);
+  add("w44", DataType::FP32, {3, 4, 4}, 0, true);
   add("b6", DataType::FP32, {6}, 0, true);
   add("filter", DataType::FP32, {3, 2, 2, 2}, 0, true);
   add("filter1", DataType::FP32, {4, 1, 2, 2}, 0, true);

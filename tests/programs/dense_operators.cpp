@@ -7,6 +7,7 @@
 #include <doctest/doctest.h>
 
 #include <algorithm>
+#include <climits>
 #include <cmath>
 #include <cstddef>
 #include <cstdint>
@@ -171,6 +172,15 @@ TEST_CASE("activations: at -2, 0, 0.5 and 3") {
   CHECK(of("sin") == Floats{-0.909f, 0, 0.479f, 0.141f});
   CHECK(of("cos") == Floats{-0.416f, 1, 0.878f, -0.99f});
   CHECK(of("erf") == Floats{-0.995f, 0, 0.52f, 1});
+  CHECK(of("atan") == Floats{-1.107f, 0, 0.464f, 1.249f});
+  CHECK(of("sinh") == Floats{-3.627f, 0, 0.521f, 10.018f});
+  CHECK(of("cosh") == Floats{3.762f, 1, 1.128f, 10.068f});
+  CHECK(of("tan") == Floats{2.185f, 0, 0.546f, -0.143f});
+  CHECK(of("expm1") == Floats{-0.865f, 0, 0.649f, 19.086f});
+  CHECK(of("mish") == Floats{-0.253f, 0, 0.375f, 2.987f});
+  CHECK(of("mish", {attr("threshold", 1.0f)}) == Floats{-0.269f, 0, 0.375f, 2.985f});
+  CHECK(of("selu") == Floats{-1.52f, 0, 0.525f, 3.152f});
+  CHECK(of("soft_relu", {attr("threshold", 1.0f)}) == Floats{0.313f, 0.693f, 0.974f, 1.313f});
   CHECK(of("softsign") == Floats{-0.667f, 0, 0.333f, 0.75f});
   CHECK(of("tanh_shrink") == Floats{-1.036f, 0, 0.038f, 2.005f});
   CHECK(of("relu6", {attr("threshold", 2.0f)}) == Floats{0, 0, 0.5f, 2});
@@ -200,6 +210,11 @@ TEST_CASE("activations: at -2, 0, 0.5 and 3") {
   CHECK(in_double("sqrt") == std::vector<double>{0.5, 2});
   CHECK(in_double("rsqrt") == std::vector<double>{2, 0.5});
   CHECK(in_double("reciprocal") == std::vector<double>{4, 0.25});
+  CHECK(in_double("log2") == std::vector<double>{-2, 2});
+  CHECK(in_double("log10") == std::vector<double>{std::log10(0.25), std::log10(4.0)});
+  CHECK(in_double("log1p") == std::vector<double>{std::log1p(0.25), std::log1p(4.0)});
+  CHECK(in_double("asin")[0] == std::asin(0.25));
+  CHECK(in_double("acos")[0] == std::acos(0.25));
   CHECK(in_double("log") == std::vector<double>{std::log(0.25), std::log(4.0)});
   CHECK_THROWS_AS(apply("tanh", {{"X", {plain<std::int64_t>({1}, {1})}}}, {"Out"}), ShapeMismatch);
   CHECK_THROWS_AS(apply("pow", {{"X", {x}}, {"FactorTensor", {x}}}, {"Out"}), InvalidProgram);
@@ -438,11 +453,210 @@ TEST_CASE("transpose2, slice, gather, expand") {
   CHECK(numbers<float>(apply("gather", {{"X", {x}}, {"Index", {plain<std::int32_t>({3}, {1, 0, 1})}}}, {"Out"})[0]) ==
         Floats{4, 5, 6, 1, 2, 3, 4, 5, 6});
   CHECK_THROWS_AS(apply("gather", {{"X", {x}}, {"Index", {plain<std::int64_t>({1}, {2})}}}, {"Out"}), OutOfRange);
-  CHECK(numbers<float>(apply("expand", {{"X", {plain<float>({2, 1}, {1, 2})}}}, {"Out"},
-                             {attr("expand_times", std::vector<int>{1, 3})})[0]) == Floats{1, 1, 1, 2, 2, 2});
-  CHECK_THROWS_AS(apply("expand", {{"X", {plain<float>({2, 1}, {1, 2})}}}, {"Out"},
-                        {attr("expand_times", std::vector<std::int64_t>{INT64_MAX, 1})}),
+}
+
+TEST_CASE("expand, tile, flip, pad: elements taken along each axis") {
+  using Ints = std::vector<int>;
+  const auto column = plain<float>({2, 1}, {1, 2}), x = two_by_three();
+  const auto of = [](const char* type, const AnyLoDTensor& from, Attrs attrs) {
+    return apply(type, {{"X", {from}}}, {"Out"}, std::move(attrs))[0];
+  };
+  CHECK(numbers<float>(of("expand", column, {attr("expand_times", Ints{1, 3})})) == Floats{1, 1, 1, 2, 2, 2});
+  CHECK(numbers<float>(of("expand", x, {attr("expand_times", Ints{2, 1})})) ==
+        Floats{1, 2, 3, 4, 5, 6, 1, 2, 3, 4, 5, 6});
+  CHECK_THROWS_AS(of("expand", column, {attr("expand_times", std::vector<std::int64_t>{INT64_MAX, 1})}), ShapeMismatch);
+  CHECK_THROWS_AS(of("expand", column, {attr("expand_times", Ints{2})}), ShapeMismatch);
+  CHECK_THROWS_AS(of("expand", column, {attr("expand_times", Ints{2, 0})}), InvalidProgram);
+  const auto tiled = of("tile", plain<float>({2}, {1, 2}), {attr("repeat_times", Ints{2, 2})});
+  CHECK(tiled.shape() == Shape{2, 4});
+  CHECK(numbers<float>(tiled) == Floats{1, 2, 1, 2, 1, 2, 1, 2});
+  CHECK(of("tile", column, {attr("repeat_times", Ints{3})}).shape() == Shape{2, 3});
+  const auto wide = of("expand_v2", column, {attr("shape", Ints{2, -1, 2})});
+  CHECK(wide.shape() == Shape{2, 2, 2});
+  CHECK(numbers<float>(wide) == Floats{1, 1, 2, 2, 1, 1, 2, 2});
+  CHECK_THROWS_AS(of("expand_v2", column, {attr("shape", Ints{4, 1})}), ShapeMismatch);
+  CHECK_THROWS_AS(of("expand_v2", column, {attr("shape", Ints{-1, 2, 1})}), ShapeMismatch);
+  CHECK_THROWS_AS(of("expand_v2", column, {attr("shape", Ints{2})}), ShapeMismatch);
+  CHECK(numbers<float>(apply("expand_as_v2", {{"X", {column}}, {"Y", {x}}}, {"Out"})[0]) == Floats{1, 1, 1, 2, 2, 2});
+  CHECK(numbers<float>(of("flip", x, {attr("axis", Ints{0, -1})})) == Floats{6, 5, 4, 3, 2, 1});
+  CHECK(numbers<float>(of("reverse", x, {attr("axis", Ints{1})})) == Floats{3, 2, 1, 6, 5, 4});
+  CHECK_THROWS_AS(of("flip", x, {attr("axis", Ints{2})}), OutOfRange);
+  const auto sides = attr("paddings", Ints{0, 1, 2, 0});
+  CHECK(numbers<float>(of("pad", column, {sides, attr("pad_value", 0.5f)})) ==
+        Floats{0.5f, 0.5f, 1, 0.5f, 0.5f, 2, 0.5f, 0.5f, 0.5f});
+  CHECK(numbers<std::int64_t>(of("pad", plain<std::int64_t>({1}, {7}), {attr("paddings", Ints{1, 1})})) ==
+        Ids{0, 7, 0});
+  CHECK_THROWS_AS(of("pad", column, {attr("paddings", Ints{1, 1})}), ShapeMismatch);
+  CHECK_THROWS_AS(of("pad", column, {attr("paddings", Ints{1, 1, -1, 0})}), InvalidProgram);
+  const auto sequences = ragged<float>({1, 0, 2}, {1}, {1, 2, 3});  // levels stay where all rows do
+  CHECK(of("tile", sequences, {attr("repeat_times", Ints{2})}).lod() == sequences.lod());
+  CHECK(of("tile", sequences, {attr("repeat_times", Ints{2, 1})}).levels() == 0);
+}
+
+TEST_CASE("strided_slice, index_select, multiplex, size") {
+  using Ints = std::vector<int>;
+  const auto x = two_by_three();
+  const auto cut = [&](Ints axes, Ints starts, Ints ends, Ints strides) {
+    return numbers<float>(
+        apply("strided_slice", {{"Input", {x}}}, {"Out"},
+              {attr("axes", axes), attr("starts", starts), attr("ends", ends), attr("strides", strides)})[0]);
+  };
+  CHECK(cut({1}, {0}, {3}, {2}) == Floats{1, 3, 4, 6});
+  CHECK(cut({1}, {-1}, {-1}, {-1}) == Floats{3, 2, 1, 6, 5, 4});
+  CHECK(cut({0, 1}, {1, 5}, {9, -9}, {1, -2}) == Floats{6, 4});
+  CHECK(cut({1}, {2}, {1}, {1}).empty());
+  CHECK(cut({1}, {1}, {3}, {INT_MAX}) == Floats{2, 5});
+  CHECK(cut({1}, {1}, {-1}, {INT_MIN}) == Floats{2, 5});
+  CHECK_THROWS_AS(cut({1}, {0}, {3}, {0}), InvalidProgram);
+  CHECK_THROWS_AS(cut({2}, {0}, {3}, {1}), OutOfRange);
+  const auto columns = plain<std::int64_t>({3}, {2, 0, 2});
+  CHECK(numbers<float>(apply("index_select", {{"X", {x}}, {"Index", {columns}}}, {"Out"}, {attr("dim", -1)})[0]) ==
+        Floats{3, 1, 3, 6, 4, 6});
+  CHECK_THROWS_AS(apply("index_select", {{"X", {x}}, {"Index", {columns}}}, {"Out"}), OutOfRange);
+  const auto y = plain<float>({2, 3}, {7, 8, 9, 10, 11, 12});
+  const auto chosen = [&](int first, int second) {
+    return numbers<float>(
+        apply("multiplex", {{"X", {x, y}}, {"Ids", {plain<std::int32_t>({2, 1}, {first, second})}}}, {"Out"})[0]);
+  };
+  CHECK(chosen(1, 0) == Floats{7, 8, 9, 4, 5, 6});
+  CHECK_THROWS_AS(chosen(0, 2), OutOfRange);
+  CHECK(numbers<std::int64_t>(apply("size", {{"Input", {x}}}, {"Out"})[0]) == Ids{6});
+}
+
+TEST_CASE("sampling_id, uniform_random_batch_size_like: random numbers as a batch wants them") {
+  const auto ids = numbers<std::int64_t>(
+      apply("sampling_id", {{"X", {plain<float>({4, 3}, {1, 0, 0, 0, 1, 0, 0, 0, 1, 0, 0, 0})}}}, {"Out"})[0]);
+  CHECK(Ids(ids.begin(), ids.begin() + 3) == Ids{0, 1, 2});
+  CHECK(ids[3] == 2);  // of probabilities that are too small the last
+  CHECK_THROWS_AS(apply("sampling_id", {{"X", {plain<float>({1, 0}, {})}}}, {"Out"}), ShapeMismatch);
+  for (const char* const type : {"uniform_random_batch_size_like", "gaussian_random_batch_size_like"}) {
+    const auto drawn = apply(type, {{"Input", {ragged<float>({1, 0, 2}, {1}, {1, 2, 3})}}}, {"Out"},
+                             {attr("shape", std::vector<int>{-1, 2}), attr("seed", 3)})[0];
+    CHECK(drawn.shape() == Shape{3, 2});
+    CHECK(numbers<float>(drawn)[0] != numbers<float>(drawn)[5]);
+  }
+}
+
+TEST_CASE("add_position_encoding counts rows in their sequences") {
+  const auto of = [](const AnyLoDTensor& x) {
+    return rounded(numbers<float>(apply("add_position_encoding", {{"X", {x}}}, {"Out"}, {attr("alpha", 2.0f)})[0]));
+  };
+  const Floats expected = {2, 3, 2.841f, 2.54f, 2, 3};  // sin 0, cos 0; sin 1e-4 would be of one number alone
+  CHECK(of(ragged<float>({2, 0, 1}, {4}, Floats(12, 1))).size() == 12);
+  const Floats found = of(ragged<float>({2, 0, 1}, {4}, Floats(12, 1)));
+  CHECK(Floats{found[0], found[2], found[4], found[6], found[8], found[10]} == expected);
+  CHECK(of(plain<float>({1, 2, 4}, Floats(8, 1))) == Floats(found.begin(), found.begin() + 8));
+  CHECK_THROWS_AS(of(plain<float>({2, 4}, Floats(8, 1))), ShapeMismatch);
+  CHECK_THROWS_AS(of(ragged<float>({2}, {3}, Floats(6, 1))), ShapeMismatch);
+}
+
+TEST_CASE("argsort, cumsum, maxout, prelu, range") {
+  constexpr float nan = std::numeric_limits<float>::quiet_NaN();
+  const auto sorted = [](const Floats& line, bool descending) {
+    const auto found = apply("argsort", {{"X", {plain<float>({1, static_cast<std::int64_t>(line.size())}, line)}}},
+                             {"-Out", "Indices"}, {attr("descending", descending)});
+    return numbers<std::int64_t>(found[0]);
+  };
+  CHECK(sorted({3, 1, nan, 1, 2}, false) == Ids{1, 3, 4, 0, 2});
+  CHECK(sorted({3, 1, nan, 1, 2}, true) == Ids{2, 0, 4, 1, 3});
+  CHECK(sorted({}, true).empty());
+  const auto x = two_by_three();
+  const auto sums = [&](Attrs attrs) {
+    return numbers<float>(apply("cumsum", {{"X", {x}}}, {"Out"}, std::move(attrs))[0]);
+  };
+  CHECK(sums({}) == Floats{1, 3, 6, 4, 9, 15});
+  CHECK(sums({attr("axis", 0), attr("reverse", true)}) == Floats{5, 7, 9, 4, 5, 6});
+  CHECK(sums({attr("flatten", true), attr("exclusive", true)}) == Floats{0, 1, 3, 6, 10, 15});
+  CHECK(numbers<std::int64_t>(apply("cumsum", {{"X", {plain<std::int64_t>({2}, {INT64_MAX, 1})}}}, {"Out"})[0]) ==
+        Ids{INT64_MAX, INT64_MIN});
+  CHECK(numbers<float>(apply("maxout", {{"X", {x}}}, {"Out"}, {attr("groups", 3)})[0]) == Floats{3, 6});
+  CHECK_THROWS_AS(apply("maxout", {{"X", {x}}}, {"Out"}, {attr("groups", 2)}), ShapeMismatch);
+  const auto leaked = [](const char* mode, const Floats& slopes) {
+    return numbers<float>(apply("prelu",
+                                {{"X", {plain<float>({2, 2}, {-1, 2, -3, -4})}},
+                                 {"Alpha", {plain<float>({static_cast<std::int64_t>(slopes.size())}, slopes)}}},
+                                {"Out"}, {attr("mode", std::string(mode))})[0]);
+  };
+  CHECK(leaked("all", {0.5f}) == Floats{-0.5f, 2, -1.5f, -2});
+  CHECK(leaked("channel", {0.5f, 2}) == Floats{-0.5f, 2, -1.5f, -8});
+  CHECK(leaked("element", {0.5f, 2}) == Floats{-0.5f, 2, -1.5f, -8});
+  CHECK_THROWS_AS(leaked("channel", {0.5f}), ShapeMismatch);
+  CHECK_THROWS_AS(leaked("row", {0.5f}), InvalidProgram);
+  const auto range = [](float start, float end, float step) {
+    const auto one = [](float number) { return std::vector<AnyLoDTensor>{plain<float>({1}, {number})}; };
+    return numbers<float>(apply("range", {{"Start", one(start)}, {"End", one(end)}, {"Step", one(step)}}, {"Out"})[0]);
+  };
+  CHECK(range(1, 2.5f, 0.5f) == Floats{1, 1.5f, 2});
+  CHECK(range(1, -1, -1) == Floats{1, 0});
+  CHECK(range(1, 0, 1).empty());
+  CHECK_THROWS_AS(range(1, 2, 0), OutOfRange);
+  CHECK_THROWS_AS(range(1, nan, 1), OutOfRange);
+}
+
+TEST_CASE("adadelta, adamax, decayed_adagrad, lamb, lars_momentum: one step") {
+  const auto one = [](float number) { return std::vector<AnyLoDTensor>{plain<float>({1}, {number})}; };
+  const auto step = [&](const char* type, std::vector<std::pair<std::string, std::vector<AnyLoDTensor>>> states,
+                        std::vector<std::string> outputs, Attrs attrs) {
+    states.insert(states.end(), {{"Param", one(2)}, {"Grad", one(0.5f)}});
+    return numbers<float>(apply(type, states, outputs, std::move(attrs))[0])[0];
+  };
+  const auto rate = std::pair("LearningRate", one(0.1f));
+  CHECK(step("decayed_adagrad", {rate, {"Moment", one(1)}}, {"ParamOut", "-MomentOut"},
+             {attr("decay", 0.5f), attr("epsilon", 0.0f)}) == doctest::Approx(2 - 0.05 / std::sqrt(0.625)));
+  CHECK(step("adadelta", {{"AvgSquaredGrad", one(1)}, {"AvgSquaredUpdate", one(4)}},
+             {"ParamOut", "-AvgSquaredGradOut", "-AvgSquaredUpdateOut"},
+             {attr("rho", 0.5f), attr("epsilon", 0.0f)}) == doctest::Approx(2 - std::sqrt(4 / 0.625) * 0.5));
+  CHECK(step("adamax", {rate, {"Moment", one(1)}, {"InfNorm", one(2)}, {"Beta1Pow", one(0.5f)}},
+             {"ParamOut", "-MomentOut", "-InfNormOut"},
+             {attr("beta1", 0.5f), attr("beta2", 0.5f)}) == doctest::Approx(2 - 0.2 * 0.75 / 1));
+  CHECK(step("lamb", {rate, {"Moment1", one(1)}, {"Moment2", one(1)}, {"Beta1Pow", one(0.5f)}, {"Beta2Pow", one(0.5f)}},
+             {"ParamOut", "-Moment1Out", "-Moment2Out"},
+             {attr("weight_decay", 0.25f)}) == doctest::Approx(2 - 0.1 * 2));
+  CHECK(step("lars_momentum", {rate, {"Velocity", one(1)}}, {"ParamOut", "-VelocityOut"},
+             {attr("mu", 0.5f), attr("lars_coeff", 1.0f), attr("lars_weight_decay", Floats{0.25f})}) ==
+        doctest::Approx(2 - (0.5 + 0.1 * 2 / (0.5 + 0.5) * 1)));
+  CHECK_THROWS_AS(
+      step("lars_momentum", {rate, {"Velocity", {two_by_three()}}}, {"ParamOut", "-VelocityOut"}, {attr("mu", 0.5f)}),
+      ShapeMismatch);
+}
+
+TEST_CASE("unstack, gather_nd, scatter, where") {
+  const auto x = two_by_three();
+  const auto columns = apply("unstack", {{"X", {x}}}, {"Y", "Y", "Y"}, {attr("axis", -1), attr("num", 3)});
+  CHECK(columns[2].shape() == Shape{2});
+  CHECK(numbers<float>(columns[2]) == Floats{3, 6});
+  CHECK(numbers<float>(apply("unbind", {{"X", {x}}}, {"Out", "Out"})[1]) == Floats{4, 5, 6});
+  CHECK_THROWS_AS(apply("unbind", {{"X", {x}}}, {"Out"}), ShapeMismatch);
+
+  const auto taken = [&](const Shape& shape, const Ids& index) {
+    return apply("gather_nd", {{"X", {x}}, {"Index", {plain<std::int64_t>(shape, index)}}}, {"Out"})[0];
+  };
+  CHECK(numbers<float>(taken({2, 2}, {1, 2, 0, 0})) == Floats{6, 1});
+  CHECK(taken({1, 1, 1}, {1}).shape() == Shape{1, 1, 3});
+  CHECK_THROWS_AS(taken({1, 2}, {1, 3}), OutOfRange);
+  CHECK_THROWS_AS(taken({1, 1}, {-1}), OutOfRange);
+  CHECK_THROWS_AS(taken({1, 3}, {0, 0, 0}), ShapeMismatch);
+
+  const auto put = [&](const Ids& rows, const Floats& updates, bool overwrite) {
+    const auto count = static_cast<std::int64_t>(rows.size());
+    return numbers<float>(apply(
+        "scatter",
+        {{"X", {x}}, {"Ids", {plain<std::int64_t>({count}, rows)}}, {"Updates", {plain<float>({count, 3}, updates)}}},
+        {"Out"}, {attr("overwrite", overwrite)})[0]);
+  };
+  CHECK(put({1, 1}, {7, 8, 9, 1, 1, 1}, true) == Floats{1, 2, 3, 1, 1, 1});
+  CHECK(put({1, 1}, {7, 8, 9, 1, 1, 1}, false) == Floats{1, 2, 3, 8, 9, 10});
+  CHECK(put({}, {}, true) == Floats{1, 2, 3, 4, 5, 6});
+  CHECK_THROWS_AS(put({2}, {1, 1, 1}, true), OutOfRange);
+  CHECK_THROWS_AS(put({1}, {1, 1, 1, 1, 1, 1}, true), ShapeMismatch);
+
+  const auto holds = apply("greater_than", {{"X", {x}}, {"Y", {plain<float>({1}, {4})}}}, {"Out"})[0];
+  const auto zeros = apply("fill_zeros_like", {{"X", {x}}}, {"Out"})[0];
+  CHECK(numbers<float>(apply("where", {{"Condition", {holds}}, {"X", {x}}, {"Y", {zeros}}}, {"Out"})[0]) ==
+        Floats{0, 0, 0, 0, 5, 6});
+  CHECK_THROWS_AS(apply("where", {{"Condition", {holds}}, {"X", {x}}, {"Y", {plain<float>({1}, {0})}}}, {"Out"}),
                   ShapeMismatch);
+  CHECK(numbers<std::int64_t>(apply("where_index", {{"Condition", {holds}}}, {"Out"})[0]) == Ids{1, 1, 1, 2});
 }
 
 TEST_CASE("fill_constant and its kin, shape, assign_value, one_hot") {
@@ -502,6 +716,15 @@ TEST_CASE("operators: a batch without rows goes through, and a second run alloca
        {{"Input", "x"}},
        "Out",
        {attr("axes", std::vector<int>{1}), attr("starts", std::vector<int>{0}), attr("ends", std::vector<int>{1})}},
+      {"tile", {{"X", "x"}}, "Out", {attr("repeat_times", std::vector<int>{2})}},
+      {"pad", {{"X", "x"}}, "Out", {attr("paddings", std::vector<int>{0, 0, 1, 0})}},
+      {"flip", {{"X", "x"}}, "Out", {attr("axis", std::vector<int>{0})}},
+      {"gather_nd", {{"X", "w"}, {"Index", "ids"}}, "Out", {}},
+      {"scatter", {{"X", "w"}, {"Ids", "ids"}, {"Updates", "x"}}, "Out", {attr("overwrite", false)}},
+      {"cumsum", {{"X", "x"}}, "Out", {}},
+      {"prelu", {{"X", "x"}, {"Alpha", "row"}}, "Out", {attr("mode", std::string("channel"))}},
+      {"label_smooth", {{"X", "x"}}, "Out", {attr("epsilon", 0.5f)}},
+      {"bpr_loss", {{"X", "x"}, {"Label", "ids"}}, "Y", {}},
       {"sequence_pool", {{"X", "x"}}, "Out", {}},
       {"sequence_softmax", {{"X", "x"}}, "Out", {}},
       {"sequence_reverse", {{"X", "x"}}, "Y", {}},

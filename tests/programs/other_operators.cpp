@@ -229,6 +229,32 @@ TEST_CASE("nce_grad: a sparse gradient lists the classes of the samples") {
   CHECK(numbers<float>(found.value()) == Floats{-0.5, -1, 0.5, 1, 0.5, 1});
 }
 
+TEST_CASE("hierarchical_sigmoid asks the inner nodes on the way to a class") {
+  const auto x = plain<float>({2, 1}, {1, 2}), weights = plain<float>({3, 1}, {1, -1, 3});
+  const auto cost = [&](const Ids& labels, int classes,
+                        const std::vector<std::pair<std::string, std::vector<AnyLoDTensor>>>& more = {}) {
+    std::vector<std::pair<std::string, std::vector<AnyLoDTensor>>> inputs = {
+        {"X", {x}}, {"W", {weights}}, {"Label", {plain<std::int64_t>({2, 1}, labels)}}};
+    inputs.insert(inputs.end(), more.begin(), more.end());
+    return numbers<float>(apply("hierarchical_sigmoid", inputs, {"Out", "-PreOut"}, {attr("num_classes", classes)})[0]);
+  };
+  const auto loss = [](double z) { return std::log1p(std::exp(-z)); };  // of a turn to the right
+  // Of four classes: node 0 asks whether it is one of the last two, node 1 or 2 which.
+  const Floats found = cost({1, 2}, 4);
+  CHECK(found[0] == doctest::Approx(loss(-1) + loss(-1)));
+  CHECK(found[1] == doctest::Approx(loss(2) + loss(-6)));
+  const auto path = plain<std::int64_t>({2, 2}, {2, 0, 1, -1}), turns = plain<std::int64_t>({2, 2}, {1, 0, 1, -1});
+  const Floats own = cost({0, 0}, 4, {{"PathTable", {path}}, {"PathCode", {turns}}});
+  CHECK(own[0] == doctest::Approx(loss(3) + loss(-1)));
+  CHECK(own[1] == doctest::Approx(loss(-2) + std::log(2)));
+  CHECK_THROWS_AS(cost({0, 4}, 4), lod::OutOfRange);
+  CHECK_THROWS_AS(cost({0, 0}, 5), ShapeMismatch);
+  CHECK_THROWS_AS(cost({0, 0}, 1), InvalidProgram);
+  CHECK_THROWS_AS(cost({0, 0}, 4, {{"PathTable", {path}}}), InvalidProgram);
+  const auto beyond = plain<std::int64_t>({2, 1}, {3, 0});
+  CHECK_THROWS_AS(cost({0, 0}, 4, {{"PathTable", {beyond}}, {"PathCode", {beyond}}}), lod::OutOfRange);
+}
+
 TEST_CASE("save and load, alone and combined, stay in the folder that they may use") {
   using lod_test::op;
   const lod_test::TemporaryFolder folder;

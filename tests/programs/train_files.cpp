@@ -52,6 +52,9 @@ std::pair<lod::Optimizer, lod::MinimizeOptions> read(const std::string& name, fl
     return {lod::RMSProp{.learning_rate = rate, .momentum = centered ? 0.5F : 0, .centered = centered}, options};
   }
   if (name == "Adam") return {lod::Adam{rate}, options};
+  if (name == "Adadelta") return {lod::Adadelta{rate}, options};
+  if (name == "Adamax") return {lod::Adamax{rate}, options};
+  if (name == "Lamb") return {lod::Lamb{rate}, options};
   throw std::invalid_argument("optimizer " + name);
 }
 

@@ -66,11 +66,11 @@ void check_gradient(const DenseSample& sample) {
 
 TEST_CASE("activations: gradients are those of differences") {
   std::istringstream types(
-      "abs brelu ceil cos elu erf exp floor gelu hard_shrink hard_sigmoid hard_swish leaky_relu logsigmoid reciprocal "
-      "relu relu6 round sigmoid silu sin softplus softshrink softsign square stanh swish tanh tanh_shrink "
-      "thresholded_relu");
+      "abs atan brelu ceil cos cosh elu erf exp expm1 floor gelu hard_shrink hard_sigmoid hard_swish leaky_relu "
+      "logsigmoid mish reciprocal relu relu6 round selu sigmoid silu sin sinh soft_relu softplus softshrink softsign "
+      "square stanh swish tan tanh tanh_shrink thresholded_relu");
   for (std::string type; types >> type;) check_gradient({type, {{"X", {Shape{3, 4}}}}});
-  for (const char* const type : {"log", "pow", "rsqrt", "sqrt"}) {
+  for (const char* const type : {"log", "log10", "log1p", "log2", "pow", "rsqrt", "sqrt"}) {
     check_gradient({type, {{"X", {Shape{3, 4}}}}, "Out", {attr("factor", 1.5f)}, {}, {}, true});
   }
   const Inputs x = {{"X", {Shape{3, 4}}}};
@@ -134,6 +134,51 @@ TEST_CASE("operators on dense tensors: gradients are those of differences") {
                   {attr("axes", std::vector<int>{0, 1}), attr("starts", std::vector<int>{1, -2}),
                    attr("ends", std::vector<int>{3, -1}), attr("decrease_axis", std::vector<int>{1})}});
   check_gradient({"expand", {{"X", {Shape{2, 3}}}}, "Out", {attr("expand_times", std::vector<int>{2, 3})}});
+  check_gradient({"tile", {{"X", {Shape{2, 3}}}}, "Out", {attr("repeat_times", std::vector<int>{2, 1, 3})}});
+  check_gradient({"expand_v2", {{"X", {Shape{2, 1}}}}, "Out", {attr("shape", std::vector<int>{2, 2, 3})}});
+  check_gradient({"expand_as_v2", {{"X", {Shape{2, 1}}}}, "Out", {attr("target_shape", std::vector<int>{2, 3})}});
+  for (const char* const type : {"flip", "reverse"}) {
+    check_gradient({type, x, "Out", {attr("axis", std::vector<int>{0, -1})}});
+  }
+  for (const int axis : {0, -1}) {
+    check_gradient({"argsort", x, "Out", {attr("axis", axis), attr("descending", axis == 0)}, {"Indices"}});
+    check_gradient({"cumsum", x, "Out", {attr("axis", axis), attr("exclusive", axis == 0), attr("reverse", true)}});
+  }
+  check_gradient({"cumsum", x, "Out", {attr("flatten", true)}});
+  check_gradient({"maxout", {{"X", {Shape{2, 4, 3}}}}, "Out", {attr("groups", 2)}});
+  for (const auto& [mode, count] : {std::pair("all", 1), std::pair("channel", 3), std::pair("element", 12)}) {
+    check_gradient(
+        {"prelu", {{"X", {Shape{2, 3, 4}}}, {"Alpha", {Shape{count}}}}, "Out", {attr("mode", std::string(mode))}});
+  }
+  check_gradient({"bilinear_tensor_product",
+                  {{"X", {Shape{2, 3}}}, {"Y", {Shape{2, 4}}}, {"Weight", {Shape{2, 3, 4}}}, {"Bias", {Shape{1, 2}}}}});
+  check_gradient({"strided_slice",
+                  {{"Input", {Shape{4, 3}}}},
+                  "Out",
+                  {attr("axes", std::vector<int>{0, 1}), attr("starts", std::vector<int>{-1, 0}),
+                   attr("ends", std::vector<int>{-9, 3}), attr("strides", std::vector<int>{-2, 2})}});
+  const auto columns = plain<std::int64_t>({3}, {2, 0, 2});
+  check_gradient({"index_select", x, "Out", {attr("dim", 1)}, {}, {{"Index", columns}}});
+  check_gradient({"gather", x, "Out", {attr("axis", -1)}, {}, {{"Index", columns}}});
+  check_gradient({"bmm", pairs({2, 3, 2}, {2, 2, 3})});
+  const auto choice = plain<std::int32_t>({3, 1}, {1, 0, 1});
+  check_gradient({"multiplex", {{"X", {Shape{3, 2}, Shape{3, 2}}}}, "Out", {}, {}, {{"Ids", choice}}});
+  check_gradient({"add_position_encoding", {{"X", {Shape{2, 3, 4}}}}, "Out", {attr("alpha", 0.5f)}});
+  check_gradient({"pad", {{"X", {Shape{2, 3}}}}, "Out", {attr("paddings", std::vector<int>{1, 0, 0, 2})}});
+  check_gradient({"unstack", {{"X", {Shape{2, 1}}}}, "Y", {attr("axis", 1), attr("num", 1)}});
+  check_gradient({"unbind", {{"X", {Shape{1, 2}}}}});
+  check_gradient(
+      {"gather_nd", {{"X", {Shape{3, 2, 2}}}}, "Out", {}, {}, {{"Index", plain<std::int64_t>({2, 2}, {2, 0, 2, 0})}}});
+  lod::LoDTensor<bool> holds({2, 2});
+  for (std::size_t i = 0; i < 4; ++i) holds.values()[i] = i % 3 == 0;
+  check_gradient({"where",
+                  {{"X", {Shape{2, 2}}}, {"Y", {Shape{2, 2}}}},
+                  "Out",
+                  {},
+                  {},
+                  {{"Condition", AnyLoDTensor(std::move(holds))}}});
+  const auto places = plain<std::int64_t>({2}, {2, 0});
+  check_gradient({"scatter", {{"X", {Shape{3, 2}}}, {"Updates", {Shape{2, 2}}}}, "Out", {}, {}, {{"Ids", places}}});
   check_gradient({"gather", {{"X", {Shape{4, 2}}}}, "Out", {}, {}, {{"Index", plain<std::int64_t>({3}, {2, 0, 2})}}});
 }
 
@@ -185,6 +230,25 @@ TEST_CASE("losses: gradients are those of differences") {
                   {attr("margin", 0.1f)},
                   {"Activated"},
                   {{"Label", soft}}});
+  check_gradient({"modified_huber_loss", x, "Out", {}, {"IntermediateVal"}, {{"Y", soft}}});
+  const auto teacher = plain<double>({3, 4}, {-2, -1, 0.5, 1.5, -2, -1, 0, 2, -2, -1, 1, 1.25});
+  check_gradient({"teacher_student_sigmoid_loss", x, "Y", {}, {}, {{"Label", teacher}}});
+  check_gradient({"bpr_loss", x, "Y", {}, {}, {{"Label", labels}}});
+  check_gradient({"label_smooth", x, "Out", {attr("epsilon", 0.25f)}});
+  for (const char* const reduction : {"none", "sum", "mean", "batchmean"}) {
+    check_gradient({"kldiv_loss", x, "Loss", {attr("reduction", std::string(reduction))}, {}, {{"Target", soft}}});
+  }
+  for (const int axis : {0, -1}) check_gradient({"norm", x, "Out", {attr("axis", axis)}, {"Norm"}});
+  const Inputs nodes = {{"X", {Shape{3, 2}}}, {"W", {Shape{4, 2}}}, {"Bias", {Shape{4, 1}}}};
+  check_gradient({"hierarchical_sigmoid", nodes, "Out", {attr("num_classes", 5)}, {"PreOut"}, {{"Label", labels}}});
+  check_gradient({"hierarchical_sigmoid",
+                  nodes,
+                  "Out",
+                  {attr("num_classes", 5)},
+                  {"PreOut"},
+                  {{"Label", labels},
+                   {"PathTable", plain<std::int64_t>({3, 2}, {0, 2, 3, -1, 0, 1})},
+                   {"PathCode", plain<std::int64_t>({3, 2}, {1, 0, 1, -1, 0, 1})}}});
   check_gradient({"rank_loss", {{"Left", {Shape{3, 4}}}, {"Right", {Shape{3, 4}}}}, "Out", {}, {}, {{"Label", soft}}});
   for (const bool normalize : {false, true}) {
     const Attrs attrs = {attr("normalize", normalize), attr("ignore_index", 0)};
@@ -193,7 +257,6 @@ TEST_CASE("losses: gradients are those of differences") {
 }
 
 namespace {
-
 /// Says what a variable is.
 void describe(lod::ProgramDesc& program, const char* name, lod::DataType type, const std::vector<std::int64_t>& dims) {
   for (lod::VarDesc& var : program.blocks[0].vars) {
@@ -281,7 +344,6 @@ TEST_CASE("append_backward: gradients of outputs that nothing uses are zeros") {
 }
 
 namespace {
-
 /// A regression: loss = mean((x w + b - y)^2), where rows of a table are added to x if it is `sparse`.
 lod::ProgramDesc regression(bool sparse) {
   std::vector<lod::OpDesc> ops = {op("mul", {{"X", {sparse ? "s" : "x"}}, {"Y", {"w"}}}, {{"Out", {"h"}}}),
@@ -354,5 +416,15 @@ TEST_CASE("minimize: a loss becomes smaller, and steps allocate nothing") {
     train(lod::Adam{.learning_rate = 0.1F}, {.grad_clip = lod::ClipGradByGlobalNorm{1}}, sparse);
     train(lod::Adam{.learning_rate = 0.1F, .lazy_mode = true}, {.weight_decay = lod::L2Decay{0.001F}}, sparse);
     train(lod::Ftrl{.learning_rate = 0.2F}, {.weight_decay = lod::L1Decay{0.001F}}, sparse);
+  }
+  for (const lod::Optimizer& dense : std::vector<lod::Optimizer>{
+           lod::DecayedAdagrad{.learning_rate = 0.05F}, lod::Adadelta{.learning_rate = 20}, lod::Adamax{0.05F},
+           lod::Lamb{0.05F}, lod::LarsMomentum{.learning_rate = 0.1F, .lars_coeff = 0.5F}}) {
+    CAPTURE(dense.index());
+    train(dense, {}, false);
+    lod::ProgramDesc program = regression(true), startup;
+    CHECK_THROWS_WITH_AS(static_cast<void>(lod::minimize(program, startup, "loss", dense)),
+                         doctest::Contains("a row-sparse gradient, expected a dense one"), lod::InvalidProgram);
+    CHECK(program == regression(true));
   }
 }

@@ -43,6 +43,9 @@ LOD_TAGGED inline OpDesc::Attr make_attr(std::string_view name, bool value) {
 LOD_TAGGED inline OpDesc::Attr make_attr(std::string_view name, float value) {
   return {.name = std::string(name), .type = AttrType::FLOAT, .f = value};
 }
+LOD_TAGGED inline OpDesc::Attr make_attr(std::string_view name, std::vector<float> value) {
+  return {.name = std::string(name), .type = AttrType::FLOATS, .floats = std::move(value)};
+}
 LOD_TAGGED inline OpDesc::Attr make_attr(std::string_view name, std::string value) {
   return {.name = std::string(name), .type = AttrType::STRING, .s = std::move(value)};
 }

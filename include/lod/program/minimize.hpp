@@ -33,7 +33,8 @@
 
 namespace lod::inline LOD_INTERFACE {
 
-// Optimizers, with PaddlePaddle's names and defaults; <lod/ops/optimizers.hpp> has their formulas.
+// Optimizers, with PaddlePaddle's names and defaults; <lod/ops/optimizers.hpp> has their formulas, and
+// <lod/program/operators/dense_optimizers.hpp> those of the last five, which take no row-sparse gradients.
 
 /// parameter -= learning_rate * gradient.
 struct SGD {
@@ -75,8 +76,45 @@ struct Ftrl {
   float lr_power = -0.5f;
 };
 
+/// Adagrad whose sum of squares is a running mean.
+struct DecayedAdagrad {
+  float learning_rate = 0.001f;
+  float decay = 0.95f;
+  float epsilon = 1e-6f;
+};
+/// Steps as long as earlier ones were, in proportion to the gradients.
+struct Adadelta {
+  float learning_rate = 0.001f;
+  float epsilon = 1e-6f;
+  float rho = 0.95f;
+};
+/// Adam with the greatest gradient so far in the place of the mean of squares.
+struct Adamax {
+  float learning_rate = 0.001f;
+  float beta1 = 0.9f;
+  float beta2 = 0.999f;
+  float epsilon = 1e-8f;
+};
+/// Adam whose steps are as long as the parameter times the rate.
+struct Lamb {
+  float learning_rate = 0.001f;
+  float lamb_weight_decay = 0.01f;
+  float beta1 = 0.9f;
+  float beta2 = 0.999f;
+  float epsilon = 1e-6f;
+};
+/// Momentum with a rate that follows the length of the parameter beside that of the gradient.
+struct LarsMomentum {
+  float learning_rate = 0.001f;
+  float momentum = 0.9f;
+  float lars_coeff = 0.001f;
+  float lars_weight_decay = 0.0005f;
+  float epsilon = 0;
+};
+
 /// Any of these.
-using Optimizer = std::variant<SGD, Momentum, Adagrad, RMSProp, Adam, Ftrl>;
+using Optimizer =
+    std::variant<SGD, Momentum, Adagrad, RMSProp, Adam, Ftrl, DecayedAdagrad, Adadelta, Adamax, Lamb, LarsMomentum>;
 
 /// coeff * sign(parameter) is added to each gradient.
 struct L1Decay {
@@ -114,9 +152,9 @@ namespace lod::inline LOD_INTERFACE::detail::inline LOD_TARGET {
 
 /// A state that an optimizer keeps for each parameter.
 struct OptimizerState {
-  const char* input;  ///< the parameters of the operator
-  const char* output;
-  const char* name;  ///< of the variable, after that of the parameter
+  const char* input;   ///< the parameters of the operator
+  const char* output;  ///< null if the operator leaves it: it is multiplied by its first value after each step
+  const char* name;    ///< of the variable, after that of the parameter
   float initial = 0;
   bool is_number = false;  ///< one number, not one for each of the parameter
 };
@@ -125,6 +163,7 @@ struct OptimizerDesc {
   std::string type;
   std::vector<OpDesc::Attr> attrs = {};
   std::vector<OptimizerState> states = {};
+  bool is_dense = false;  ///< whether it takes dense gradients alone
 };
 
 inline OptimizerDesc describe_optimizer(const SGD&) { return {"sgd"}; }
@@ -161,6 +200,45 @@ inline OptimizerDesc describe_optimizer(const Ftrl& of) {
           {{"SquaredAccumulator", "SquaredAccumOut", "squared"}, {"LinearAccumulator", "LinearAccumOut", "linear"}}};
 }
 
+inline OptimizerDesc describe_optimizer(const DecayedAdagrad& of) {
+  return {"decayed_adagrad",
+          {make_attr("decay", of.decay), make_attr("epsilon", of.epsilon)},
+          {{"Moment", "MomentOut", "moment"}},
+          true};
+}
+inline OptimizerDesc describe_optimizer(const Adadelta& of) {
+  return {"adadelta",
+          {make_attr("epsilon", of.epsilon), make_attr("rho", of.rho)},
+          {{"AvgSquaredGrad", "AvgSquaredGradOut", "avg_squared_grad"},
+           {"AvgSquaredUpdate", "AvgSquaredUpdateOut", "avg_squared_update"}},
+          true};
+}
+inline OptimizerDesc describe_optimizer(const Adamax& of) {
+  return {"adamax",
+          {make_attr("beta1", of.beta1), make_attr("beta2", of.beta2), make_attr("epsilon", of.epsilon)},
+          {{"Moment", "MomentOut", "moment"},
+           {"InfNorm", "InfNormOut", "inf_norm"},
+           {"Beta1Pow", nullptr, "beta1_pow_acc", of.beta1, true}},
+          true};
+}
+inline OptimizerDesc describe_optimizer(const Lamb& of) {
+  return {"lamb",
+          {make_attr("beta1", of.beta1), make_attr("beta2", of.beta2), make_attr("epsilon", of.epsilon),
+           make_attr("weight_decay", of.lamb_weight_decay)},
+          {{"Moment1", "Moment1Out", "moment1"},
+           {"Moment2", "Moment2Out", "moment2"},
+           {"Beta1Pow", "Beta1PowOut", "beta1_pow_acc", of.beta1, true},
+           {"Beta2Pow", "Beta2PowOut", "beta2_pow_acc", of.beta2, true}},
+          true};
+}
+inline OptimizerDesc describe_optimizer(const LarsMomentum& of) {
+  return {"lars_momentum",
+          {make_attr("mu", of.momentum), make_attr("lars_coeff", of.lars_coeff),
+           make_attr("lars_weight_decay", std::vector<float>{of.lars_weight_decay}), make_attr("epsilon", of.epsilon)},
+          {{"Velocity", "VelocityOut", "velocity"}},
+          true};
+}
+
 /// See `minimize`. Works on copies of the programs.
 class Minimizer {
  public:
@@ -189,18 +267,31 @@ class Minimizer {
                     std::visit([](const auto& one) { return one.learning_rate; }, optimizer));
     for (const ParameterGradient& pair : pairs_) {
       const TensorDesc parameter = described(pair.parameter);
+      if (of.is_dense && is_row_sparse(pair.gradient)) {
+        throw InvalidProgram(detail::readable(detail::text({"parameter '", pair.parameter, "': a row-sparse gradient, ",
+                                                            "expected a dense one for the operator '", of.type, "'"})));
+      }
       OpDesc op{.inputs = {{"Param", {pair.parameter}}, {"Grad", {pair.gradient}}, {"LearningRate", {rate}}},
                 .outputs = {{"ParamOut", {pair.parameter}}},
                 .type = of.type,
                 .attrs = of.attrs};
+      std::vector<std::pair<std::string, float>> after;
       for (const OptimizerState& state : of.states) {
         const std::string name = unique(detail::text({pair.parameter, "_", state.name}));
         add_persistable(name, parameter.data_type, state.is_number ? std::vector<std::int64_t>{1} : parameter.dims,
                         state.initial);
         op.inputs.push_back({state.input, {name}});
-        op.outputs.push_back({state.output, {name}});
+        if (state.output) op.outputs.push_back({state.output, {name}});
+        if (!state.output) after.emplace_back(name, state.initial);
       }
       add(std::move(op), pair);
+      for (const auto& [name, factor] : after) {
+        add({.inputs = {{"X", {name}}},
+             .outputs = {{"Out", {name}}},
+             .type = "scale",
+             .attrs = {make_attr("scale", factor)}},
+            pair);
+      }
     }
   }
 

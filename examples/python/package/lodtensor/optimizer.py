@@ -8,21 +8,27 @@ from typing import Any
 
 from ._core import (
     SGD,
+    Adadelta,
     Adagrad,
     Adam,
+    Adamax,
     ClipGradByGlobalNorm,
     ClipGradByNorm,
     ClipGradByValue,
+    DecayedAdagrad,
     Ftrl,
     L1Decay,
     L2Decay,
+    Lamb,
+    LarsMomentum,
     Momentum,
     RMSProp,
 )
 from .framework import Variable
 
-__all__ = ["SGD", "Adagrad", "Adam", "ClipGradByGlobalNorm", "ClipGradByNorm", "ClipGradByValue", "Ftrl", "L1Decay",
-           "L2Decay", "Momentum", "RMSProp"]  # fmt: skip
+__all__ = ["SGD", "Adadelta", "Adagrad", "Adam", "Adamax", "ClipGradByGlobalNorm", "ClipGradByNorm",
+           "ClipGradByValue", "DecayedAdagrad", "Ftrl", "L1Decay", "L2Decay", "Lamb", "LarsMomentum", "Momentum",
+           "RMSProp"]  # fmt: skip
 
 
 def _minimize(
@@ -43,5 +49,5 @@ def _minimize(
     return [(block.var(parameter), block.var(gradient)) for parameter, gradient in pairs]
 
 
-for _kind in (SGD, Momentum, Adagrad, RMSProp, Adam, Ftrl):
+for _kind in (SGD, Momentum, Adagrad, RMSProp, Adam, Ftrl, DecayedAdagrad, Adadelta, Adamax, Lamb, LarsMomentum):
     setattr(_kind, "minimize", _minimize)

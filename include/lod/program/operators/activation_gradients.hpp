@@ -30,6 +30,21 @@ LOD_FORMULA(SlopeOfExp : OfResult, y, y);
 LOD_FORMULA(SlopeOfSqrt : OfResult, y, static_cast<T>(0.5) / y);
 LOD_FORMULA(SlopeOfRsqrt : OfResult, y, static_cast<T>(-0.5) * y * y * y);
 LOD_FORMULA(SlopeOfReciprocal : OfResult, y, (-y * y));
+LOD_FORMULA(SlopeOfExpm1 : OfResult, y, y + 1);
+struct SlopeOfSelu : Selu, OfResult {
+  using Selu::Selu;
+  template <class T>
+  LOD_HOST_DEVICE T operator()(T y) const {
+    return y > 0 ? T{scale} : y + scale * alpha;
+  }
+};
+struct SlopeOfSoftRelu : SoftRelu, OfResult {
+  using SoftRelu::SoftRelu;
+  template <class T>
+  LOD_HOST_DEVICE T operator()(T y) const {
+    return y > -threshold && y < threshold ? -std::expm1(-y) : 0;
+  }
+};
 struct SlopeOfRelu6 : Relu6, OfResult {
   using Relu6::Relu6;
   template <class T>
@@ -50,6 +65,13 @@ LOD_FORMULA(SlopeOfSquare, x, 2 * x);
 LOD_FORMULA(SlopeOfSine, x, std::cos(x));
 LOD_FORMULA(SlopeOfCosine, x, -std::sin(x));
 LOD_FORMULA(SlopeOfSoftsign, x, Square()(1 / (1 + std::abs(x))));
+LOD_FORMULA(SlopeOfLog1p, x, 1 / (1 + x));
+LOD_FORMULA(SlopeOfLog2, x, 1 / (x * std::log(T{2})));
+LOD_FORMULA(SlopeOfLog10, x, 1 / (x * std::log(T{10})));
+LOD_FORMULA(SlopeOfTangent, x, 1 / Square()(std::cos(x)));
+LOD_FORMULA(SlopeOfArcSine, x, 1 / std::sqrt(1 - x * x));
+LOD_FORMULA(SlopeOfArcCosine, x, -1 / std::sqrt(1 - x * x));
+LOD_FORMULA(SlopeOfArcTangent, x, 1 / (1 + x * x));
 LOD_FORMULA(SlopeOfTanhShrink, x, Square()(std::tanh(x)));
 struct SlopeOfErf {
   template <class T>
@@ -99,6 +121,14 @@ struct SlopeOfSoftplus : Softplus {
   template <class T>
   LOD_HOST_DEVICE T operator()(T x) const {
     return x * beta > threshold ? 1 : Sigmoid()(beta * x);
+  }
+};
+struct SlopeOfMish : Mish {
+  using Mish::Mish;
+  template <class T>
+  LOD_HOST_DEVICE T operator()(T x) const {
+    const T softplus = inner(x), y = std::tanh(softplus);
+    return y - x * (1 - y * y) * std::expm1(-softplus);
   }
 };
 struct SlopeOfHardSwish : HardSwish {

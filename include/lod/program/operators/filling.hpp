@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 /// @file
 /// Operators that make tensors: fill_constant, fill_constant_batch_size_like, fill_zeros_like, fill_any_like,
-/// assign_value, one_hot.
+/// assign_value, range, one_hot.
 #pragma once
 
 #include <lod/core/any_tensor.hpp>
@@ -19,6 +19,7 @@
 #include <algorithm>
 #include <array>
 #include <charconv>
+#include <cmath>
 #include <cstddef>
 #include <cstdint>
 #include <cstdlib>
@@ -63,23 +64,40 @@ RunOperator<E> fill_constant(const OperatorArguments& op) {
   return [=](OperatorCall<E>& call) { fill(call, out, type, dims, {}, number); };
 }
 
-/// fill_constant_batch_size_like: Input -> Out; dtype = FP32, shape, value = 0, str_value = "", input_dim_idx = 0,
-/// output_dim_idx = 0: that dimension is Input's; for its first one, the number of its outermost sequences, if it has
-/// levels.
+/// The shape of fill_constant_batch_size_like and its kin: shape, of which the dimension output_dim_idx = 0 is that of
+/// Input, input_dim_idx = 0; for its first one, the number of its outermost sequences, if it has levels.
+class BatchSizeLike {
+ public:
+  explicit BatchSizeLike(const OperatorArguments& op)
+      : like_(op.input("Input")),
+        dims_(op.desc().attr<std::vector<std::int64_t>>("shape")),
+        from_(op.attr("input_dim_idx", 0)),
+        to_(op.attr("output_dim_idx", 0)) {
+    if (dims_.size() > Shape::max_rank) op.refuse_attr("shape", "fewer dimensions");
+  }
+  template <class E>
+  Shape shape(const OperatorCall<E>& call) const {
+    const AnyLoDTensor& from = call.tensor(like_);
+    const std::size_t source = axis_of(from_, from.shape().size()), place = axis_of(to_, dims_.size());
+    std::array<std::int64_t, Shape::max_rank> made{};
+    std::copy(dims_.begin(), dims_.end(), made.begin());
+    made[place] = source == 0 && from.levels() > 0 ? from.lod().size(0) : from.shape()[source];
+    return first_of(made, dims_.size());
+  }
+
+ private:
+  Slot like_;
+  std::vector<std::int64_t> dims_;
+  std::int32_t from_, to_;
+};
+/// fill_constant_batch_size_like: Input -> Out; dtype = FP32, value = 0, str_value = "", shape as BatchSizeLike.
 template <Executor E>
 RunOperator<E> fill_constant_batch_size_like(const OperatorArguments& op) {
-  const Slot x = op.input("Input"), out = op.output("Out");
+  const Slot out = op.output("Out");
   const DataType type = output_type(op, "dtype", DataType::FP32);
-  const auto dims = op.desc().attr<std::vector<std::int64_t>>("shape");
-  const std::int32_t from_dim = op.attr("input_dim_idx", 0), to_dim = op.attr("output_dim_idx", 0);
   const Scalar number = filling_of(op);
-  return [=](OperatorCall<E>& call) {
-    const AnyLoDTensor& from = call.tensor(x);
-    const std::size_t source = axis_of(from_dim, from.shape().size()), place = axis_of(to_dim, dims.size());
-    std::array<std::int64_t, Shape::max_rank> made{};
-    std::copy_n(dims.begin(), std::min(dims.size(), made.size()), made.begin());
-    made[place] = source == 0 && from.levels() > 0 ? from.lod().size(0) : from.shape()[source];
-    fill(call, out, type, first_of(made, dims.size()), AnyLoDTensor(), number);
+  return [=, like = BatchSizeLike(op)](OperatorCall<E>& call) {
+    fill(call, out, type, like.shape(call), AnyLoDTensor(), number);
   };
 }
 
@@ -140,6 +158,27 @@ RunOperator<E> assign_value(const OperatorArguments& op) {
   return [=](OperatorCall<E>& call) {
     auto y = call.output_bytes(out, type, dims, AnyLoDTensor());
     std::copy(bytes.begin(), bytes.end(), y.data());
+  };
+}
+
+/// range: Start, End, Step, a number each -> Out: from Start on, at that distance, up to but without End.
+template <Executor E>
+RunOperator<E> range(const OperatorArguments& op) {
+  const Slot start = op.input("Start"), end = op.input("End"), step = op.input("Step"), out = op.output("Out");
+  return [=](OperatorCall<E>& call) {
+    call.with_number(start, [&](auto element) {
+      using T = typename decltype(element)::type;
+      const T first = only_number<T>(call, start), last = only_number<T>(call, end), by = only_number<T>(call, step);
+      const double steps =
+          std::ceil((static_cast<double>(last) - static_cast<double>(first)) / static_cast<double>(by));
+      if (!(std::abs(steps) < 9e15)) {
+        throw OutOfRange(detail::text({call.name(step), ": ", to_string(Scalar(by)), ", expected a step to the end"}));
+      }
+      const auto count = static_cast<std::int64_t>(std::max(steps, 0.0));
+      auto y = call.output_bytes(out, data_type_v<T>, LoD(), {}, count);
+      T* const to = y.template elements<T>();
+      for (std::int64_t i = 0; i < count; ++i) to[i] = static_cast<T>(first + static_cast<T>(i) * by);
+    });
   };
 }
 

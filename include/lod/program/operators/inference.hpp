@@ -12,7 +12,10 @@
 #include <lod/program/operators/inference_sequences.hpp>
 #include <lod/program/program.hpp>
 
+#include <algorithm>
+#include <bit>
 #include <cstddef>
+#include <cstdint>
 #include <string>
 #include <string_view>
 
@@ -85,6 +88,65 @@ inline void infer_losses(InferShapeContext& op) {
     if (!var.arguments.empty()) infer_same(op, op.desc().inputs.front().parameter, var.parameter);
   }
 }
+inline void infer_multiplex(InferShapeContext& op) { op.set_output("Out", with_levels(op.input("X"), 0)); }
+inline void infer_sampling_id(InferShapeContext& op) {
+  const Dims dims = op.input("X").tensor.dims;
+  op.set_output("Out", {{DataType::INT64, {dims.empty() ? infer::unknown : dims.front()}}});
+}
+inline void infer_size(InferShapeContext& op) { op.set_output("Out", {{DataType::INT64}}); }
+inline void infer_argsort(InferShapeContext& op) {
+  const LoDTensorDesc x = op.input("X");
+  op.set_output("Out", x);
+  op.set_output("Indices", with_type(x, DataType::INT64));
+}
+inline void infer_cumsum(InferShapeContext& op) {
+  const LoDTensorDesc x = op.input("X");
+  const bool is_flat = op.attr("flatten", false);
+  op.set_output("Out", is_flat ? reshaped_to(x, {infer::product(x.tensor.dims, "numbers")}) : x);
+}
+inline void infer_maxout(InferShapeContext& op) {
+  const LoDTensorDesc x = op.input("X");
+  const std::size_t axis = axis_in(op, "axis", 1, x.tensor.dims.size());
+  const std::int64_t channels = x.tensor.dims[axis], size = op.attr("groups", 0);
+  if (size < 1) throw OutOfRange("attribute 'groups', expected 1 or more");
+  if (channels != infer::unknown && channels % size != 0) {
+    throw_dims("X", x.tensor.dims, detail::text({"a multiple of ", size, " channels"}));
+  }
+  op.set_output("Out", along(x, axis, channels == infer::unknown ? channels : channels / size));
+}
+inline void infer_bilinear(InferShapeContext& op) {
+  const LoDTensorDesc x = op.input("X");
+  const Dims &rows = x.tensor.dims, forms = op.input("Weight").tensor.dims;
+  if (rows.empty()) throw_dims("X", rows, "rows");
+  if (forms.size() != 3) throw_dims("Weight", forms, "three dimensions");
+  op.set_output("Out", reshaped_to(x, {rows[0], forms[0]}));
+}
+inline void infer_range(InferShapeContext& op) {
+  op.set_output("Out", {{op.input("Start").tensor.data_type, {infer::unknown}}});
+}
+inline void infer_bpr_loss(InferShapeContext& op) {
+  const LoDTensorDesc x = op.input("X");
+  op.set_output("Y", along(x, axis_of(-1, x.tensor.dims.size()), 1));
+}
+/// kldiv_loss: a number for each of X, or one for all.
+inline void infer_kldiv_loss(InferShapeContext& op) {
+  const LoDTensorDesc x = op.input("X");
+  op.set_output("Loss", op.attr("reduction", std::string("mean")) == "none" ? x : LoDTensorDesc{{x.tensor.data_type}});
+}
+inline void infer_hierarchical_sigmoid(InferShapeContext& op) {
+  const LoDTensorDesc x = op.input("X");
+  const Dims rows{x.tensor.dims.empty() ? infer::unknown : x.tensor.dims.front()};
+  const auto inner_nodes = static_cast<std::uint64_t>(std::max(op.attr("num_classes", 2), 2) - 1);
+  const Dims ways = op.inputs("PathTable") > 0 ? op.input("PathTable").tensor.dims
+                                               : joined(rows, {static_cast<std::int64_t>(std::bit_width(inner_nodes))});
+  op.set_output("Out", reshaped_to(x, joined(rows, {1})));
+  op.set_output("PreOut", {{x.tensor.data_type, ways}});
+}
+inline void infer_norm(InferShapeContext& op) {
+  const LoDTensorDesc x = op.input("X");
+  op.set_output("Out", x);
+  op.set_output("Norm", with_levels(along(x, axis_in(op, "axis", -1, x.tensor.dims.size()), 1), 0));
+}
 /// fill_any_like: as X, unless there is another type.
 inline void infer_fill_any_like(InferShapeContext& op) {
   const LoDTensorDesc x = op.input("X");
@@ -110,14 +172,20 @@ struct InferenceFamily {
 
 inline constexpr InferenceFamily inference_families[] = {
     {infer_x_to_out,
-     "abs assign brelu ceil clip clip_by_norm cos elu erf exp fill_zeros_like floor gelu hard_shrink hard_sigmoid "
-     "hard_swish increment leaky_relu log log_softmax logsigmoid merge_selected_rows pow reciprocal relu relu6 "
-     "reorder_lod_tensor_by_rank rnn_memory_helper round rsqrt scale sigmoid sigmoid_cross_entropy_with_logits sign "
-     "silu sin softmax softplus softshrink softsign sqrt square stanh swish tanh tanh_shrink "
-     "thresholded_relu"},
+     "abs acos add_position_encoding asin assign atan brelu ceil clip clip_by_norm cos cosh elu erf exp expm1 "
+     "fill_zeros_like flip floor gelu hard_shrink hard_sigmoid hard_swish increment label_smooth leaky_relu log "
+     "log10 log1p log2 log_softmax logsigmoid merge_selected_rows mish pow prelu reciprocal relu relu6 "
+     "reorder_lod_tensor_by_rank reverse rnn_memory_helper round rsqrt scale scatter selu sigmoid "
+     "sigmoid_cross_entropy_with_logits sign silu sin sinh soft_relu softmax softplus softshrink softsign sqrt "
+     "square stanh swish tan tanh tanh_shrink thresholded_relu where"},
     {infer_x_to_y, "sequence_reverse"},
     {infer_in_to_out, "print"},
-    {infer_updates, "adagrad adam ftrl momentum rmsprop sgd"},
+    {infer_updates, "adadelta adagrad adam adamax decayed_adagrad ftrl lamb lars_momentum momentum rmsprop sgd"},
+    {infer_argsort, "argsort"},
+    {infer_cumsum, "cumsum"},
+    {infer_maxout, "maxout"},
+    {infer_bilinear, "bilinear_tensor_product"},
+    {infer_range, "range"},
     {infer_nothing,
      "channel_close channel_create conditional_block conditional_block_infer create_double_buffer_reader "
      "create_py_reader dequeue enqueue feed fetch queue_generator recurrent save save_combine while"},
@@ -132,13 +200,13 @@ inline constexpr InferenceFamily inference_families[] = {
     {infer_comparison,
      "equal greater_equal greater_than less_equal less_than logical_and logical_or logical_xor not_equal"},
     {infer_logical_not, "isfinite_v2 isinf_v2 isnan_v2 logical_not"},
-    {infer_bool, "is_empty isfinite"},
+    {infer_bool, "is_empty isfinite isinf isnan"},
     {infer_cast, "cast"},
     {infer_dropout, "dropout"},
     {infer_sum, "sum"},
     {infer_mul, "mul"},
     {infer_fc, "fc"},
-    {infer_matmul, "matmul matmul_v2"},
+    {infer_matmul, "bmm matmul matmul_v2"},
     {infer_mean, "mean"},
     {infer_squared_l2_norm, "squared_l2_norm"},
     {infer_reduction, "reduce_all reduce_any reduce_max reduce_mean reduce_min reduce_prod reduce_sum"},
@@ -146,7 +214,12 @@ inline constexpr InferenceFamily inference_families[] = {
     {infer_softmax_with_cross_entropy, "softmax_with_cross_entropy"},
     {infer_top_k, "top_k top_k_v2"},
     {infer_arg_extreme, "arg_max arg_min"},
-    {infer_losses, "hinge_loss huber_loss log_loss margin_rank_loss rank_loss"},
+    {infer_losses,
+     "hinge_loss huber_loss log_loss margin_rank_loss modified_huber_loss rank_loss teacher_student_sigmoid_loss"},
+    {infer_bpr_loss, "bpr_loss"},
+    {infer_kldiv_loss, "kldiv_loss"},
+    {infer_hierarchical_sigmoid, "hierarchical_sigmoid"},
+    {infer_norm, "norm"},
     {infer_accuracy, "accuracy"},
     {infer_auc, "auc"},
     {infer_cos_sim, "cos_sim"},
@@ -160,9 +233,19 @@ inline constexpr InferenceFamily inference_families[] = {
     {infer_flatten_contiguous_range, "flatten_contiguous_range"},
     {infer_transpose, "transpose transpose2"},
     {infer_slice, "slice"},
-    {infer_gather, "gather"},
+    {infer_gather, "gather index_select"},
+    {infer_strided_slice, "strided_slice"},
+    {infer_multiplex, "multiplex"},
+    {infer_sampling_id, "sampling_id"},
+    {infer_size, "size"},
     {infer_stack, "stack"},
     {infer_expand, "expand"},
+    {infer_tile, "tile"},
+    {infer_expand_to, "expand_as_v2 expand_v2"},
+    {infer_pad, "pad"},
+    {infer_unstack, "unbind unstack"},
+    {infer_gather_nd, "gather_nd"},
+    {infer_where_index, "where_index"},
     {infer_shape_operator, "shape"},
     {infer_filling, "assign_value fill_constant gaussian_random truncated_gaussian_random uniform_random"},
     {infer_batch_size_like,

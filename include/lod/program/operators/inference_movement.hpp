@@ -13,6 +13,7 @@
 #include <lod/program/infer_shape_context.hpp>
 #include <lod/program/operators/inference_dense.hpp>
 #include <lod/program/operators/shapes.hpp>
+#include <lod/program/operators/taken_along_axes.hpp>
 #include <lod/program/operators/windows.hpp>
 
 #include <algorithm>
@@ -182,11 +183,12 @@ inline void infer_slice(InferShapeContext& op) {
   }
   op.set_output("Out", with_levels(reshaped_to(x, std::move(kept)), cuts_rows ? 0 : x.lod_level.value()));
 }
+/// gather and index_select.
 inline void infer_gather(InferShapeContext& op) {
   const LoDTensorDesc x = op.input("X");
-  if (x.tensor.dims.empty()) throw_dims("X", x.tensor.dims, "rows");
+  const char* const name = op.desc().find_attr("dim") ? "dim" : "axis";
   const std::int64_t count = infer::product(op.input("Index").tensor.dims, "rows");
-  op.set_output("Out", with_levels(along(x, 0, count), 0));
+  op.set_output("Out", with_levels(along(x, axis_in(op, name, 0, x.tensor.dims.size()), count), 0));
 }
 inline void infer_stack(InferShapeContext& op) {
   LoDTensorDesc x = op.input("X");
@@ -203,16 +205,97 @@ inline void infer_stack(InferShapeContext& op) {
   dims.insert(dims.begin() + static_cast<std::ptrdiff_t>(axis), static_cast<std::int64_t>(op.inputs("X")));
   op.set_output("Y", with_levels(x, 0));
 }
-inline void infer_expand(InferShapeContext& op) {
-  LoDTensorDesc x = op.input("X");
-  const Dims times = op.desc().attr<Dims>("expand_times");
-  Dims& dims = x.tensor.dims;
-  if (times.size() != dims.size()) throw_dims("X", dims, detail::text({times.size(), " dimensions"}));
-  for (std::size_t dim = 0; dim < dims.size(); ++dim) {
-    if (times[dim] < 1) throw OutOfRange("attribute 'expand_times', expected numbers of 1 or more");
-    dims[dim] = infer::product({dims[dim], times[dim]}, "expand");
+/// expand and tile.
+inline void infer_repeats(InferShapeContext& op, std::string_view name, bool is_tile) {
+  const LoDTensorDesc x = op.input("X");
+  Dims dims = x.tensor.dims, times = op.desc().attr<Dims>(name);
+  if (!is_tile && times.size() != dims.size()) throw_dims("X", dims, detail::text({times.size(), " dimensions"}));
+  const std::size_t rank = std::max(dims.size(), times.size());
+  dims.insert(dims.begin(), rank - dims.size(), 1);
+  times.insert(times.begin(), rank - times.size(), 1);
+  for (std::size_t dim = 0; dim < rank; ++dim) {
+    if (times[dim] < 1) throw OutOfRange("attribute '" + std::string(name) + "', expected numbers of 1 or more");
+    dims[dim] = infer::product({dims[dim], times[dim]}, "repeats");
   }
-  op.set_output("Out", with_levels(x, 0));
+  const bool keeps_levels = rank > 0 && rank == x.tensor.dims.size() && times[0] == 1;
+  op.set_output("Out", with_levels(reshaped_to(x, std::move(dims)), keeps_levels ? x.lod_level.value() : 0));
+}
+inline void infer_expand(InferShapeContext& op) { infer_repeats(op, "expand_times", false); }
+inline void infer_tile(InferShapeContext& op) { infer_repeats(op, "repeat_times", true); }
+/// expand_v2 and expand_as_v2.
+inline void infer_expand_to(InferShapeContext& op) {
+  const LoDTensorDesc x = op.input("X");
+  const Dims& from = x.tensor.dims;
+  const bool is_as = op.desc().find_attr("target_shape") || op.inputs("Y") > 0;
+  Dims dims = op.inputs("Y") > 0 ? op.input("Y").tensor.dims : op.desc().attr<Dims>(is_as ? "target_shape" : "shape");
+  bool fits = from.size() <= dims.size();
+  for (std::size_t back = 1; fits && back <= from.size(); ++back) {
+    std::int64_t& dim = dims[dims.size() - back];
+    const std::int64_t size = from[from.size() - back];
+    if (dim == -1) dim = size;
+    fits = size == 1 || infer::agree(dim, size);
+  }
+  if (!fits) throw_dims("X", from, "dimensions of 1, or those of " + infer::to_string(dims));
+  op.set_output("Out", reshaped_to(x, std::move(dims)));
+}
+inline void infer_strided_slice(InferShapeContext& op) {
+  const LoDTensorDesc x = op.input("Input");
+  const Dims axes = op.desc().attr<Dims>("axes"), starts = op.desc().attr<Dims>("starts");
+  const Dims ends = op.desc().attr<Dims>("ends"), strides = op.desc().attr<Dims>("strides");
+  if (starts.size() != axes.size() || ends.size() != axes.size() || strides.size() != axes.size()) {
+    throw ShapeMismatch("attributes 'starts', 'ends' and 'strides', expected one for each of the axes");
+  }
+  Dims dims = x.tensor.dims;
+  bool keeps_levels = true;
+  for (std::size_t i = 0; i < axes.size(); ++i) {
+    const std::size_t dim = axis_of(axes[i], dims.size());
+    if (strides[i] == 0) throw OutOfRange("attribute 'strides', expected numbers other than 0");
+    keeps_levels = keeps_levels && dim > 0;
+    if (dims[dim] != infer::unknown)
+      dims[dim] = Strides::along(x.tensor.dims[dim], starts[i], ends[i], strides[i]).count;
+  }
+  op.set_output("Out", with_levels(reshaped_to(x, std::move(dims)), keeps_levels ? x.lod_level.value() : 0));
+}
+inline void infer_pad(InferShapeContext& op) {
+  const LoDTensorDesc x = op.input("X");
+  Dims dims = x.tensor.dims;
+  const Dims paddings = op.desc().attr<Dims>("paddings");
+  if (paddings.size() != 2 * dims.size()) throw_dims("X", dims, detail::text({paddings.size() / 2, " dimensions"}));
+  for (std::size_t i = 0; i < paddings.size(); ++i) {
+    if (paddings[i] < 0) throw OutOfRange("attribute 'paddings', expected numbers of 0 or more");
+    dims[i / 2] = infer::sum(dims[i / 2], paddings[i], "pad");
+  }
+  const bool keeps_levels = !paddings.empty() && paddings[0] == 0 && paddings[1] == 0;
+  op.set_output("Out", with_levels(reshaped_to(x, std::move(dims)), keeps_levels ? x.lod_level.value() : 0));
+}
+/// unstack and unbind.
+inline void infer_unstack(InferShapeContext& op) {
+  LoDTensorDesc x = op.input("X");
+  Dims& dims = x.tensor.dims;
+  const std::size_t axis = axis_in(op, "axis", 0, dims.size());
+  const char* const out = op.outputs("Y") > 0 ? "Y" : "Out";
+  if (!infer::agree(dims[axis], static_cast<std::int64_t>(op.outputs(out)))) {
+    throw_dims("X", dims, detail::text({op.outputs(out), " elements along axis ", axis, ", one for each output"}));
+  }
+  dims.erase(dims.begin() + static_cast<std::ptrdiff_t>(axis));
+  for (std::size_t i = 0; i < op.outputs(out); ++i) op.set_output(out, with_levels(x, 0), i);
+}
+inline void infer_gather_nd(InferShapeContext& op) {
+  const LoDTensorDesc x = op.input("X");
+  Dims dims = op.input("Index").tensor.dims;
+  if (dims.empty()) throw_dims("Index", dims, "coordinates along its last dimension");
+  const std::int64_t count = dims.back();
+  if (count == infer::unknown) return;
+  dims.pop_back();
+  if (count > static_cast<std::int64_t>(x.tensor.dims.size())) {
+    throw_dims("X", x.tensor.dims, detail::text({count, " dimensions or more"}));
+  }
+  dims = joined(std::move(dims), part(x.tensor.dims, static_cast<std::size_t>(count), x.tensor.dims.size()));
+  op.set_output("Out", with_levels(reshaped_to(x, std::move(dims)), 0));
+}
+inline void infer_where_index(InferShapeContext& op) {
+  const auto rank = static_cast<std::int64_t>(op.input("Condition").tensor.dims.size());
+  op.set_output("Out", {{DataType::INT64, {infer::unknown, rank}}});
 }
 inline void infer_shape_operator(InferShapeContext& op) {
   const auto rank = static_cast<std::int64_t>(op.input("Input").tensor.dims.size());

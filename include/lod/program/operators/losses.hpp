@@ -27,10 +27,11 @@
 
 namespace lod::inline LOD_INTERFACE::inline LOD_TARGET::operators_of_programs {
 
-/// The class of each row among `rows` labels, in a column or not.
+/// The class of each row among `rows` labels, in a column or not. Throws OutOfRange for one that is no class, unless it
+/// is the ignored one.
 template <class E>
 const std::int64_t* labels_of(const OperatorCall<E>& call, const Slot& slot, std::int64_t rows, std::int64_t classes,
-                              std::int64_t ignored) {
+                              std::optional<std::int64_t> ignored = {}) {
   const auto labels = call.template view<std::int64_t>(slot).values();
   if (static_cast<std::int64_t>(labels.size()) != rows) {
     throw ShapeMismatch(

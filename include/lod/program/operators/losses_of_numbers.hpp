@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 /// @file
 /// Losses of each number by itself, of ranking and regression: hinge_loss, huber_loss, log_loss, margin_rank_loss,
-/// rank_loss, and their gradients.
+/// modified_huber_loss, rank_loss, teacher_student_sigmoid_loss, and their gradients.
 #pragma once
 
 #include <lod/core/any_tensor.hpp>
@@ -109,6 +109,26 @@ struct MarginRankLossGrad {
   }
 };
 
+/// modified_huber_loss: X, Y, of 0 and 1 -> Out, IntermediateVal: X, or where Y is 0 its negative. The loss is linear
+/// below -1.
+struct ModifiedHuberLoss {
+  static constexpr std::array inputs{"X", "Y"};
+  static constexpr std::array outputs{"Out", "IntermediateVal"};
+  template <class T>
+  void operator()(const T* x, T* y) const {
+    y[1] = (2 * x[1] - 1) * x[0];
+    y[0] = y[1] < -1 ? -4 * y[1] : Square()(Relu()(1 - y[1]));
+  }
+};
+struct ModifiedHuberLossGrad {
+  static constexpr std::array inputs{"Y", "IntermediateVal", "Out@GRAD"};
+  static constexpr std::array outputs{"X@GRAD"};
+  template <class T>
+  void operator()(const T* x, T* y) const {
+    y[0] = (2 * x[0] - 1) * x[2] * (x[1] < -1 ? -4 : -2 * Relu()(1 - x[1]));
+  }
+};
+
 /// rank_loss: Label, the probability that Left should be greater, Left, Right -> Out.
 struct RankLoss {
   static constexpr std::array inputs{"Label", "Left", "Right"};
@@ -126,6 +146,36 @@ struct RankLossGrad {
   void operator()(const T* x, T* y) const {
     y[0] = x[3] * (Sigmoid()(x[1] - x[2]) - x[0]);
     y[1] = -y[0];
+  }
+};
+
+/// teacher_student_sigmoid_loss: X, Label -> Y: the losses of a click and of the score z that a teacher gives, each
+/// that of sigmoid(X); Label: -2 without either, -1 a click alone, z from 0 to 1 without a click, 1 + z with one.
+struct TeacherStudentLoss {
+  static constexpr std::array inputs{"X", "Label"};
+  static constexpr std::array outputs{"Y"};
+  template <class T>
+  void operator()(const T* x, T* y) const {
+    const T none = -LogSigmoid()(-x[0]);  // the loss of a 0; that of a number is less by x times the number
+    if (x[1] < 0) {
+      y[0] = x[1] < -1 ? none : none - x[0];
+    } else {
+      y[0] = 2 * none - x[0] * x[1];
+    }
+  }
+};
+/// Beyond soft_max_lower_bound = -15 and soft_max_up_bound = 15 there is none.
+struct TeacherStudentLossGrad {
+  static constexpr std::array inputs{"X", "Label", "Y@GRAD"};
+  static constexpr std::array outputs{"X@GRAD"};
+  float least, greatest;
+  explicit TeacherStudentLossGrad(const OperatorArguments& op)
+      : least(op.attr("soft_max_lower_bound", -15.0f)), greatest(op.attr("soft_max_up_bound", 15.0f)) {}
+  template <class T>
+  void operator()(const T* x, T* y) const {
+    const T probability = Sigmoid()(x[0]);
+    const T slope = x[1] < -1 ? probability : x[1] < 0 ? probability - 1 : 2 * probability - x[1];
+    y[0] = x[0] > least && x[0] < greatest ? slope * x[2] : 0;
   }
 };
 

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 /// @file
-/// Operators that move elements of any type: concat, split, reshape, transpose, slice, gather, stack, expand, assign,
+/// Operators that move elements of any type: concat, split, reshape, transpose, slice, gather, stack, unstack, assign,
 /// shape.
 #pragma once
 
@@ -386,31 +386,37 @@ std::span<const I> row_numbers(const OperatorCall<E>& call, const Slot& index, s
   return ids;
 }
 
-/// gather: X, Index -> Out: rows of X. No levels.
-template <Executor E>
+/// gather: X, Index -> Out; axis = 0: the parts of X along the axis that Index numbers. index_select: the same with
+/// dim. No levels.
+template <Executor E, bool is_select>
 RunOperator<E> gather(const OperatorArguments& op) {
   op.expect_no_input("Axis");
-  op.expect_attr("axis", 0);
   const Slot x = op.input("X"), index = op.input("Index"), out = op.output("Out");
+  const std::int32_t axis = op.attr(is_select ? "dim" : "axis", 0);
   return [=](OperatorCall<E>& call) {
     const AnyLoDTensor& from = call.tensor(x);
+    const Shape shape = from.shape();
+    const std::size_t along = axis_of(axis, shape.size());
+    const Around around(shape, along);
     call.with_id(index, [&](auto element) {
-      const auto ids = row_numbers<typename decltype(element)::type>(call, index, from.rows());
-      auto y = call.output_bytes(out, from.data_type(), LoD(), from.row_shape(), static_cast<std::int64_t>(ids.size()));
-      const auto size = static_cast<std::int64_t>(size_of(from.data_type())) * from.row_size();
+      const auto ids = row_numbers<typename decltype(element)::type>(call, index, around.along);
+      const auto count = static_cast<std::int64_t>(ids.size());
+      const Shape all = part(shape, 0, along).followed_by(Shape(count, part(shape, along + 1, shape.size())));
+      auto y = call.output_bytes(out, from.data_type(), all, AnyLoDTensor());
+      const auto size = static_cast<std::int64_t>(size_of(from.data_type())) * around.after;
       for (std::size_t i = 0; i < ids.size(); ++i) {
-        copy_blocks(from.bytes().data(), {.first = ids[i] * size}, y.data(),
-                    {.first = static_cast<std::int64_t>(i) * size}, size, 1);
+        copy_blocks(from.bytes().data(), {ids[i] * size, size * around.along}, y.data(),
+                    {static_cast<std::int64_t>(i) * size, size * count}, size, around.before);
       }
     });
   };
 }
 
-/// stack: X... -> Y; axis = 0: along a new dimension.
-template <Executor E>
+/// stack: X... -> Y; axis = 0: along a new dimension. unstack_grad: Y@GRAD... -> X@GRAD.
+template <Executor E, bool is_gradient = false>
 RunOperator<E> stack(const OperatorArguments& op) {
-  const Slot x = op.inputs("X"), out = op.output("Y");
-  if (!x) op.refuse({"input 'X' has no argument, expected one or more"});
+  const Slot x = op.inputs(is_gradient ? "Y@GRAD" : "X"), out = op.output(is_gradient ? "X@GRAD" : "Y");
+  if (!x) op.refuse({"the input has no argument, expected one or more"});
   const std::int32_t axis = op.attr("axis", 0);
   return [=](OperatorCall<E>& call) {
     const AnyLoDTensor& first = call.tensor(x);
@@ -435,43 +441,26 @@ RunOperator<E> stack(const OperatorArguments& op) {
   };
 }
 
-/// expand: X -> Out; expand_times: how often each dimension is repeated. No levels.
-template <Executor E>
-RunOperator<E> expand(const OperatorArguments& op) {
-  op.expect_no_input("ExpandTimes");
-  op.expect_no_input("expand_times_tensor");
-  const Slot x = op.input("X"), out = op.output("Out");
-  const auto times = op.desc().attr<std::vector<std::int64_t>>("expand_times");
-  for (const std::int64_t each : times) {
-    if (each < 1) op.refuse_attr("expand_times", "numbers of 1 or more");
-  }
+/// unstack: X -> Y...; axis = 0: the parts along a dimension, without it. unbind: X -> Out... They have no levels.
+template <Executor E, bool is_unbind>
+RunOperator<E> unstack(const OperatorArguments& op) {
+  const Slot x = op.input("X"), out = op.outputs(is_unbind ? "Out" : "Y");
+  const std::int32_t axis = op.attr("axis", 0);
   return [=](OperatorCall<E>& call) {
-    const AnyLoDTensor& from = call.tensor(x);
+    const AnyLoDTensor from = call.tensor(x);  // kept, since a part may be the next value of X
     const Shape shape = from.shape();
-    const std::size_t rank = shape.size();
-    if (times.size() != rank) {
-      throw ShapeMismatch(
-          detail::text({call.name(x), " of shape ", to_string(shape), ", expected as many dimensions as ", times.size(),
-                        " numbers in expand_times"}));
+    const std::size_t along = axis_of(axis, shape.size());
+    const Around around(shape, along);
+    if (around.along != static_cast<std::int64_t>(out.size)) {
+      throw ShapeMismatch(detail::text({call.name(x), " of shape ", to_string(shape), ", expected ", out.size,
+                                        " elements along axis ", axis, ", one for each output"}));
     }
-    std::array<std::int64_t, Shape::max_rank> made{};
-    for (std::size_t dim = 0; dim < rank; ++dim) made[dim] = Shape{shape[dim], times[dim]}.elements();
-    const Shape result = first_of(made, rank);
-    const auto size = static_cast<std::int64_t>(size_of(from.data_type()));
-    auto y = call.output_bytes(out, from.data_type(), result, AnyLoDTensor());
-    if (result.elements() == 0) return;
-    std::byte* to = y.data();
-    std::array<std::int64_t, Shape::max_rank> at{};
-    for (std::int64_t done = 0; done < result.elements(); done += result.back()) {
-      std::int64_t row = 0;
-      for (std::size_t dim = 0; dim + 1 < rank; ++dim) row = row * shape[dim] + at[dim] % shape[dim];
-      const std::int64_t bytes = shape.back() * size;
-      copy_blocks(from.bytes().data(), {.first = row * bytes}, to, {.step = bytes}, bytes, times.back());
-      to += result.back() * size;
-      for (std::size_t dim = rank - 1; dim-- > 0;) {
-        if (++at[dim] < result[dim]) break;
-        at[dim] = 0;
-      }
+    const Shape each = part(shape, 0, along).followed_by(part(shape, along + 1, shape.size()));
+    const std::int64_t bytes = static_cast<std::int64_t>(size_of(from.data_type())) * around.after;
+    for (std::size_t i = 0; i < out.size; ++i) {
+      auto one = call.output_bytes(out, from.data_type(), each, AnyLoDTensor(), i);
+      copy_blocks(from.bytes().data(), {static_cast<std::int64_t>(i) * bytes, bytes * around.along}, one.data(),
+                  {.step = bytes}, bytes, around.before);
     }
   };
 }
@@ -491,6 +480,16 @@ RunOperator<E> shape(const OperatorArguments& op) {
     auto y = call.output_bytes(out, DataType::INT32, LoD(), {}, static_cast<std::int64_t>(dims.size()));
     std::transform(dims.begin(), dims.end(), y.template elements<std::int32_t>(),
                    [](std::int64_t dim) { return static_cast<std::int32_t>(dim); });
+  };
+}
+
+/// size: Input -> Out: how many elements it has, as INT64.
+template <Executor E>
+RunOperator<E> size(const OperatorArguments& op) {
+  const Slot x = op.input("Input"), out = op.output("Out");
+  return [=](OperatorCall<E>& call) {
+    *call.output_bytes(out, DataType::INT64, LoD(), {}, 1).template elements<std::int64_t>() =
+        call.tensor(x).shape().elements();
   };
 }
 

@@ -106,62 +106,31 @@ RunOperator<E> slice_grad(const OperatorArguments& op) {
   };
 }
 
-/// gather_grad: X, Index, Out@GRAD -> X@GRAD: rows that were taken several times have the sum.
-template <Executor E>
+/// gather_grad and index_select_grad: X, Index, Out@GRAD -> X@GRAD; axis = 0, or dim: parts that were taken several
+/// times have the sum.
+template <Executor E, bool is_select>
 RunOperator<E> gather_grad(const OperatorArguments& op) {
   op.expect_no_input("Axis");
-  op.expect_attr("axis", 0);
   const Slot x = op.input("X"), index = op.input("Index"), dy = op.input("Out@GRAD"), dx = op.output("X@GRAD");
+  const std::int32_t axis = op.attr(is_select ? "dim" : "axis", 0);
   return [=](OperatorCall<E>& call) {
     const AnyLoDTensor& whole = call.tensor(x);
+    const Shape shape = whole.shape();
+    const Around around(shape, axis_of(axis, shape.size()));
     call.with_id(index, [&](auto id) {
-      const auto rows = row_numbers<typename decltype(id)::type>(call, index, whole.rows());
-      const std::int64_t size = whole.row_size();
+      const auto parts = row_numbers<typename decltype(id)::type>(call, index, around.along);
       call.with_floating(x, [&](auto element) {
         using T = typename decltype(element)::type;
-        const T* given = some_numbers<T>(call, dy, static_cast<std::int64_t>(rows.size()) * size);
+        const T* given =
+            some_numbers<T>(call, dy, around.before * static_cast<std::int64_t>(parts.size()) * around.after);
         write_sums<T>(call, dx, whole, [&](double* sums) {
-          for (const auto row : rows) {
-            for (std::int64_t k = 0; k < size; ++k) sums[row * size + k] += static_cast<double>(*given++);
+          for (std::int64_t i = 0; i < around.before; ++i) {
+            for (const auto place : parts) {
+              double* const to = sums + (i * around.along + place) * around.after;
+              for (std::int64_t k = 0; k < around.after; ++k) to[k] += static_cast<double>(*given++);
+            }
           }
         });
-      });
-    });
-  };
-}
-
-/// expand_grad: X, Out@GRAD -> X@GRAD; expand_times.
-template <Executor E>
-RunOperator<E> expand_grad(const OperatorArguments& op) {
-  op.expect_no_input("ExpandTimes");
-  op.expect_no_input("expand_times_tensor");
-  const Slot x = op.input("X"), dy = op.input("Out@GRAD"), dx = op.output("X@GRAD");
-  return [=, times = op.desc().attr<std::vector<std::int64_t>>("expand_times")](OperatorCall<E>& call) {
-    const AnyLoDTensor& whole = call.tensor(x);
-    const Shape shape = whole.shape(), all = call.tensor(dy).shape();
-    bool fits = all.size() == shape.size() && times.size() == shape.size();
-    for (std::size_t dim = 0; fits && dim < shape.size(); ++dim) {
-      fits = times[dim] > 0 &&
-             (shape[dim] == 0 ? all[dim] == 0 : all[dim] / shape[dim] == times[dim] && all[dim] % shape[dim] == 0);
-    }
-    if (!fits) {
-      throw ShapeMismatch(detail::text({call.name(dy), " of shape ", to_string(all), ", expected that of ",
-                                        call.name(x), ", ", to_string(shape), ", times expand_times"}));
-    }
-    call.with_floating(x, [&](auto element) {
-      using T = typename decltype(element)::type;
-      const T* given = call.template view<T>(dy).data();
-      write_sums<T>(call, dx, whole, [&](double* sums) {
-        std::array<std::int64_t, Shape::max_rank> at{};
-        for (std::int64_t i = 0; i < all.elements(); ++i) {
-          std::int64_t place = 0;
-          for (std::size_t dim = 0; dim < shape.size(); ++dim) place = place * shape[dim] + at[dim] % shape[dim];
-          sums[place] += static_cast<double>(given[i]);
-          for (std::size_t dim = shape.size(); dim-- > 0;) {
-            if (++at[dim] < all[dim]) break;
-            at[dim] = 0;
-          }
-        }
       });
     });
   };

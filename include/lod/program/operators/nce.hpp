@@ -137,7 +137,7 @@ class NoiseContrastArguments {
     return {.samples = Shape{rows, own + noise_.negatives},
             .own = own,
             .size = x.row_size(),
-            .labels = labels_of(call, label_, rows * own, noise_.classes, 0),
+            .labels = labels_of(call, label_, rows * own, noise_.classes),
             .x = x.data(),
             .weights = numbers_of<T>(call, weight_, {noise_.classes, x.row_size()}),
             .bias = bias_ ? some_numbers<T>(call, bias_, noise_.classes) : nullptr,
@@ -231,7 +231,7 @@ RunOperator<E> nce_grad(const OperatorArguments& op) {
       const auto of = arguments.template read<T>(call);
       const std::int64_t samples = of.samples[1], count = of.samples.elements(), size = of.size;
       const T* const sigmoids = numbers_of<T>(call, logits, of.samples);
-      const std::int64_t* const chosen = labels_of(call, classes, count, noise.classes, 0);
+      const std::int64_t* const chosen = labels_of(call, classes, count, noise.classes);
       const T* const given = some_numbers<T>(call, dy, of.rows());
       Workspace& workspace = call.executor().workspace();
       const Workspace::Loan<T> slopes(workspace, count);

@@ -125,12 +125,14 @@ struct StepOfFtrl {
   }
 };
 
-/// One update of Param, by Grad, which is dense or row-sparse, and LearningRate, one number -> ParamOut; and of the
-/// states that `Step` names, mostly in place.
+/// One update of Param, by Grad, which is dense or row-sparse, and LearningRate, one number, which may be left out
+/// where `Step` has a `default_rate` -> ParamOut; and of the states that `Step` names, mostly in place.
 template <class Step, Executor E>
 RunOperator<E> optimizer(const OperatorArguments& op) {
   op.expect_attr("multi_precision", false);
-  const Slot parameter = op.input("Param"), grad = op.input("Grad"), rate = op.input("LearningRate");
+  constexpr bool has_default = requires { Step::default_rate; };
+  const Slot parameter = op.input("Param"), grad = op.input("Grad");
+  const Slot rate = has_default ? op.optional_input("LearningRate") : op.input("LearningRate");
   const Slot out = op.output("ParamOut");
   constexpr std::size_t count = Step::states.size();
   std::array<Slot, count> before{}, after{};
@@ -139,7 +141,9 @@ RunOperator<E> optimizer(const OperatorArguments& op) {
     after[i] = op.output(Step::states[i].output);
   }
   return [=, step = Step(op)](OperatorCall<E>& call) {
-    const double now = one_number(call, rate);
+    double now = 0;
+    if constexpr (has_default) now = Step::default_rate;
+    if (rate) now = one_number(call, rate);
     call.with_floating(parameter, [&](auto element) {
       using T = typename decltype(element)::type;
       const auto update = [&]<std::size_t... i>(const auto& gradient, std::index_sequence<i...>) {
@@ -160,6 +164,19 @@ RunOperator<E> optimizer(const OperatorArguments& op) {
 template <Executor E>
 RunOperator<E> rmsprop_step(const OperatorArguments& op) {
   return op.attr("centered", false) ? optimizer<StepOfRmsprop<true>, E>(op) : optimizer<StepOfRmsprop<false>, E>(op);
+}
+
+/// The powers of the next step, where an output is wanted.
+template <class E>
+void advance_powers(const OperatorCall<E>& call, const Slot (&powers)[2], const Slot (&out)[2],
+                    const float (&betas)[2]) {
+  for (std::size_t i = 0; i < 2; ++i) {
+    if (!out[i]) continue;
+    call.on_cpu().with_floating(powers[i], [&](auto element) {
+      using T = typename decltype(element)::type;
+      *changed<T>(call.on_cpu(), powers[i], out[i]).data() *= T{betas[i]};
+    });
+  }
 }
 
 /// adam: Param, Grad, LearningRate, Moment1, Moment2, Beta1Pow, Beta2Pow -> ParamOut, Moment1Out, Moment2Out,
@@ -204,12 +221,7 @@ RunOperator<E> adam_step(const OperatorArguments& op) {
         update(call.template view<T>(grad));
       }
     });
-    for (std::size_t i = 0; i < 2; ++i) {
-      call.on_cpu().with_floating(powers[i], [&](auto element) {
-        using T = typename decltype(element)::type;
-        *changed<T>(call.on_cpu(), powers[i], powers_out[i]).data() *= T{betas[i]};
-      });
-    }
+    advance_powers(call, powers, powers_out, betas);
   };
 }
 

@@ -12,6 +12,7 @@
 #include <lod/core/shape.hpp>
 #include <lod/core/target.hpp>
 #include <lod/program/operator.hpp>
+#include <lod/program/operators/filling.hpp>
 #include <lod/program/operators/shapes.hpp>
 #include <lod/program/operators/unary.hpp>
 
@@ -63,6 +64,21 @@ struct Gaussian {
   }
 };
 
+/// An output of this shape, of numbers of a distribution.
+template <class E, class Distribution>
+void draw_numbers(const OperatorCall<E>& call, const Slot& out, DataType type, const Shape& dims,
+                  const Distribution& draw, const detail::Philox& random) {
+  const auto fill_with = [&](auto element) {
+    using T = typename decltype(element)::type;
+    auto y = call.output_bytes(out, type, dims, AnyLoDTensor());
+    T* const to = y.template elements<T>();
+    for (std::int64_t i = 0; i < dims.elements(); ++i) {
+      to[i] = static_cast<T>(draw(random, static_cast<std::uint64_t>(i)));
+    }
+  };
+  type == DataType::FP32 ? fill_with(detail::ElementType<float>()) : fill_with(detail::ElementType<double>());
+}
+
 /// uniform_random, gaussian_random and truncated_gaussian_random: -> Out; shape, dtype = FP32 or FP64, seed = 0.
 template <class Distribution, Executor E>
 RunOperator<E> random_numbers(const OperatorArguments& op) {
@@ -73,15 +89,43 @@ RunOperator<E> random_numbers(const OperatorArguments& op) {
   const DataType type = op.data_type("dtype", DataType::FP32);
   if (type != DataType::FP32 && type != DataType::FP64) op.refuse_attr("dtype", "FP32 or FP64");
   return [=, draw = Distribution(op), streams = RandomStreams(op, "Out")](OperatorCall<E>& call) mutable {
-    const std::int64_t count = dims.elements();
-    const auto fill_with = [&](auto element) {
+    draw_numbers(call, out, type, dims, draw, streams.next());
+  };
+}
+
+/// uniform_random_batch_size_like and gaussian_random_batch_size_like: Input -> Out; as these without the end of the
+/// name, with a dimension of Input's, as fill_constant_batch_size_like.
+template <class Distribution, Executor E>
+RunOperator<E> random_numbers_like(const OperatorArguments& op) {
+  const Slot out = op.output("Out");
+  const DataType type = op.data_type("dtype", DataType::FP32);
+  if (type != DataType::FP32 && type != DataType::FP64) op.refuse_attr("dtype", "FP32 or FP64");
+  return [=, draw = Distribution(op), like = BatchSizeLike(op), streams = RandomStreams(op, "Out")](
+             OperatorCall<E>& call) mutable { draw_numbers(call, out, type, like.shape(call), draw, streams.next()); };
+}
+
+/// sampling_id: X, rows of probabilities -> Out: a class for each row, INT64; seed = 0, min = 0, max = 1: the range of
+/// the numbers by which they are drawn.
+template <Executor E>
+RunOperator<E> sampling_id(const OperatorArguments& op) {
+  const Slot x = op.input("X"), out = op.output("Out");
+  const auto least = static_cast<double>(op.attr("min", 0.0f)), greatest = static_cast<double>(op.attr("max", 1.0f));
+  return [=, streams = RandomStreams(op, "Out")](OperatorCall<E>& call) mutable {
+    const AnyLoDTensor& from = call.tensor(x);
+    const std::int64_t classes = from.row_size();
+    if (classes == 0) throw ShapeMismatch(detail::text({call.name(x), " without classes, expected one or more"}));
+    call.with_floating(x, [&](auto element) {
       using T = typename decltype(element)::type;
-      auto y = call.output_bytes(out, type, dims, AnyLoDTensor());
-      T* const to = y.template elements<T>();
+      const T* row = call.template view<T>(x).data();
+      auto chosen = call.output_bytes(out, DataType::INT64, LoD(), {}, from.rows());
       const detail::Philox random = streams.next();
-      for (std::int64_t i = 0; i < count; ++i) to[i] = static_cast<T>(draw(random, static_cast<std::uint64_t>(i)));
-    };
-    type == DataType::FP32 ? fill_with(detail::ElementType<float>()) : fill_with(detail::ElementType<double>());
+      for (std::int64_t i = 0; i < from.rows(); ++i, row += classes) {
+        double left = least + (greatest - least) * random.uniform(static_cast<std::uint64_t>(i));
+        std::int64_t k = 0;
+        while (k + 1 < classes && (left -= static_cast<double>(row[k])) >= 0) ++k;
+        chosen.template elements<std::int64_t>()[i] = k;
+      }
+    });
   };
 }
 

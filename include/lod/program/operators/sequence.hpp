@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 /// @file
-/// Operators on sequences: sequence_*, lod_reset, row_conv, im2sequence, edit_distance, ctc_align. Each is an
-/// operation of this library under PaddlePaddle's names, of which it keeps the defaults. Where PaddlePaddle takes one
-/// level, these take any number.
+/// Operators on sequences: sequence_*, lod_reset, row_conv, im2sequence, edit_distance, ctc_align,
+/// add_position_encoding. Nearly each is an operation of this library under PaddlePaddle's names, of which it keeps the
+/// defaults. Where PaddlePaddle takes one level, these take any number.
 #pragma once
 
 #include <lod/core/any_tensor.hpp>
@@ -37,9 +37,11 @@
 #include <lod/program/operator.hpp>
 #include <lod/program/operators/calls.hpp>
 #include <lod/program/operators/shapes.hpp>
+#include <lod/program/operators/unary.hpp>
 
 #include <algorithm>
 #include <array>
+#include <cmath>
 #include <cstddef>
 #include <cstdint>
 #include <limits>
@@ -343,6 +345,58 @@ RunOperator<E> ctc_align(const OperatorArguments& op) {
   op.expect_no_input("InputLength");
   return calls<E>(ctc_align_into, op.output("Output"), Integers{op.input("Input")},
                   CtcAlignOptions{.blank = op.attr("blank", 0), .merge_repeated = op.attr("merge_repeated", true)});
+}
+
+/// add_position_encoding: X, sequences of rows, or {sequences, rows, numbers} without levels -> Out: alpha = 1 times X,
+/// plus beta = 1 times the encoding of each row's place in its sequence: sines in the first half of the numbers,
+/// cosines in the second.
+template <Executor E>
+RunOperator<E> add_position_encoding(const OperatorArguments& op) {
+  const Slot x = op.input("X"), out = op.output("Out");
+  const auto alpha = static_cast<double>(op.attr("alpha", 1.0f)), beta = static_cast<double>(op.attr("beta", 1.0f));
+  return [=](OperatorCall<E>& call) {
+    const AnyLoDTensor& from = call.tensor(x);
+    const Shape shape = from.shape();
+    const std::int32_t levels = from.levels();
+    const bool fits = shape.size() == (levels > 0 ? 2 : 3) && shape.back() % 2 == 0;
+    if (!fits) {
+      throw ShapeMismatch(detail::text({call.name(x), " of shape ", to_string(shape), " and ", levels,
+                                        " levels, expected sequences of rows of an even number of numbers"}));
+    }
+    const std::int64_t pairs = shape.back() / 2;
+    call.with_floating(x, [&](auto element) {
+      using T = typename decltype(element)::type;
+      const T* row = call.template view<T>(x).data();
+      auto y = call.output_bytes(out, from.data_type(), from.lod(), from.row_shape(), from.rows());
+      T* to = y.template elements<T>();
+      const std::int64_t sequences = levels > 0 ? from.lod().size(levels - 1) : shape[0];
+      for (std::int64_t i = 0; i < sequences; ++i) {
+        const std::int64_t length = levels > 0 ? from.lod().offsets(levels - 1)[static_cast<std::size_t>(i) + 1] -
+                                                     from.lod().offsets(levels - 1)[static_cast<std::size_t>(i)]
+                                               : shape[1];
+        for (std::int64_t place = 0; place < length; ++place, row += 2 * pairs, to += 2 * pairs) {
+          for (std::int64_t k = 0; k < pairs; ++k) {
+            const double share = pairs > 1 ? static_cast<double>(k) / static_cast<double>(pairs - 1) : 1;
+            const double angle = static_cast<double>(place) / std::pow(10000.0, share);
+            to[k] = static_cast<T>(alpha * static_cast<double>(row[k]) + beta * std::sin(angle));
+            to[pairs + k] = static_cast<T>(alpha * static_cast<double>(row[pairs + k]) + beta * std::cos(angle));
+          }
+        }
+      }
+    });
+  };
+}
+/// add_position_encoding_grad: Out@GRAD -> X@GRAD; alpha = 1.
+template <Executor E>
+RunOperator<E> add_position_encoding_grad(const OperatorArguments& op) {
+  const Slot dy = op.input("Out@GRAD"), dx = op.output("X@GRAD");
+  const float alpha = op.attr("alpha", 1.0f);
+  return [=](OperatorCall<E>& call) {
+    call.with_floating(dy, [&](auto element) {
+      using T = typename decltype(element)::type;
+      map_elements<T, T>(call, dy, dx, [=](T v) { return alpha * v; });
+    });
+  };
 }
 
 }  // namespace lod::inline LOD_INTERFACE::inline LOD_TARGET::operators_of_programs

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 /// @file
-/// Operators that compare rows, and that look at what a training has come to: cos_sim, auc, isfinite.
+/// Operators that compare rows and their lengths, and that look at what a training has come to: cos_sim, norm, auc,
+/// isfinite.
 #pragma once
 
 #include <lod/core/any_tensor.hpp>
@@ -118,6 +119,70 @@ RunOperator<E> cos_sim_grad(const OperatorArguments& op) {
   };
 }
 
+/// norm: X -> Out, Norm: each line along axis = -1 divided by its length, the root of epsilon = 1e-10 and the sum of
+/// its squares.
+template <Executor E>
+RunOperator<E> norm(const OperatorArguments& op) {
+  const Slot x = op.input("X"), out = op.output("Out"), lengths = op.output("Norm");
+  const std::int32_t axis = op.attr("axis", -1);
+  const auto epsilon = static_cast<double>(op.attr("epsilon", 1e-10f));
+  return [=](OperatorCall<E>& call) {
+    const AnyLoDTensor& from = call.tensor(x);
+    const Shape shape = from.shape();
+    const std::size_t along = axis_of(axis, shape.size());
+    const Around around(shape, along);
+    call.with_floating(x, [&](auto element) {
+      using T = typename decltype(element)::type;
+      const T* const values = call.template view<T>(x).data();
+      const Shape lines = part(shape, 0, along).followed_by(Shape(1, part(shape, along + 1, shape.size())));
+      auto norms = call.output_bytes(lengths, from.data_type(), lines, AnyLoDTensor());
+      auto y = call.output_bytes(out, from.data_type(), from.lod(), from.row_shape(), from.rows());
+      T *const to = y.template elements<T>(), *const length = norms.template elements<T>();
+      for (std::int64_t i = 0; i < around.before * around.after; ++i) {
+        const std::int64_t first = around.first(i);
+        double squares = epsilon;
+        for (std::int64_t k = 0; k < around.along; ++k) {
+          squares += Square()(static_cast<double>(values[first + k * around.after]));
+        }
+        length[i] = static_cast<T>(std::sqrt(squares));
+        for (std::int64_t k = 0; k < around.along; ++k) {
+          to[first + k * around.after] = values[first + k * around.after] / length[i];
+        }
+      }
+    });
+  };
+}
+/// norm_grad: X, Norm, Out@GRAD -> X@GRAD; axis = -1.
+template <Executor E>
+RunOperator<E> norm_grad(const OperatorArguments& op) {
+  const Slot x = op.input("X"), lengths = op.input("Norm"), dy = op.input("Out@GRAD"), dx = op.output("X@GRAD");
+  const std::int32_t axis = op.attr("axis", -1);
+  return [=](OperatorCall<E>& call) {
+    const AnyLoDTensor& from = call.tensor(x);
+    const Around around(from.shape(), axis_of(axis, from.shape().size()));
+    call.with_floating(x, [&](auto element) {
+      using T = typename decltype(element)::type;
+      const T *const values = call.template view<T>(x).data(), *const given = numbers_of<T>(call, dy, from.shape());
+      const T* const length = some_numbers<T>(call, lengths, around.before * around.after);
+      auto out = call.output_bytes(dx, from.data_type(), from.lod(), from.row_shape(), from.rows());
+      T* const to = out.template elements<T>();
+      for (std::int64_t i = 0; i < around.before * around.after; ++i) {
+        const std::int64_t first = around.first(i);
+        double product = 0;
+        for (std::int64_t k = 0; k < around.along; ++k) {
+          const std::int64_t at = first + k * around.after;
+          product += static_cast<double>(values[at]) * static_cast<double>(given[at]);
+        }
+        const auto along = static_cast<T>(product / Square()(static_cast<double>(length[i])));
+        for (std::int64_t k = 0; k < around.along; ++k) {
+          const std::int64_t at = first + k * around.after;
+          to[at] = (given[at] - values[at] * along) / length[i];
+        }
+      }
+    });
+  };
+}
+
 /// auc: Predict, Label, StatPos, StatNeg -> AUC, StatPosOut, StatNegOut; num_thresholds = 8191, slide_steps = 1: the
 /// area under the curve of true over false positives (curve = "ROC"), of the last column of Predict, numbers from 0
 /// to 1. The statistics count positive and negative labels by thresholds: for each of the last `slide_steps` runs and
@@ -188,18 +253,26 @@ RunOperator<E> auc(const OperatorArguments& op) {
   };
 }
 
-/// isfinite_v2: X -> Out: for each number, whether it is finite. isfinite: whether all of them are.
-template <Executor E, bool is_of_all>
+/// isfinite_v2, isinf_v2 and isnan_v2: X -> Out: for each number, whether it is. isfinite: whether all are; isinf and
+/// isnan: whether one is.
+enum class Is { FINITE, INFINITE, NOT_A_NUMBER };
+template <Executor E, Is what, bool is_of_each>
 RunOperator<E> isfinite(const OperatorArguments& op) {
   const Slot x = op.input("X"), out = op.output("Out");
   return [=](OperatorCall<E>& call) {
     call.with_number(x, [&](auto element) {
       using T = typename decltype(element)::type;
-      const auto is_finite = [](T v) { return std::isfinite(static_cast<double>(v)); };
-      if (!is_of_all) return map_elements<bool, T>(call, x, out, is_finite);
+      const auto is = [](T v) {
+        const auto number = static_cast<double>(v);
+        return what == Is::FINITE     ? std::isfinite(number)
+               : what == Is::INFINITE ? std::isinf(number)
+                                      : std::isnan(number);
+      };
+      if (is_of_each) return map_elements<bool, T>(call, x, out, is);
       const auto values = call.template view<T>(x).values();
       *call.output_bytes(out, DataType::BOOL, LoD(), {}, 1).template elements<bool>() =
-          std::all_of(values.begin(), values.end(), is_finite);
+          what == Is::FINITE ? std::all_of(values.begin(), values.end(), is)
+                             : std::any_of(values.begin(), values.end(), is);
     });
   };
 }

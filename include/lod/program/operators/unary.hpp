@@ -114,6 +114,16 @@ LOD_FORMULA(Sign, x, static_cast<T>((x > 0) - (x < 0)));
 LOD_FORMULA(Softsign, x, x / (1 + std::abs(x)));
 LOD_FORMULA(TanhShrink, x, x - std::tanh(x));
 LOD_FORMULA(Erf, x, std::erf(x));
+LOD_FORMULA(Expm1, x, std::expm1(x));
+LOD_FORMULA(Log1p, x, std::log1p(x));
+LOD_FORMULA(Log2, x, std::log2(x));
+LOD_FORMULA(Log10, x, std::log10(x));
+LOD_FORMULA(Tangent, x, std::tan(x));
+LOD_FORMULA(ArcSine, x, std::asin(x));
+LOD_FORMULA(ArcCosine, x, std::acos(x));
+LOD_FORMULA(ArcTangent, x, std::atan(x));
+LOD_FORMULA(HyperbolicSine, x, std::sinh(x));
+LOD_FORMULA(HyperbolicCosine, x, std::cosh(x));
 
 struct Relu6 {
   float threshold;
@@ -166,6 +176,37 @@ struct Softplus {
   template <class T>
   LOD_HOST_DEVICE T operator()(T x) const {
     return x * beta > threshold ? x : std::log1p(std::exp(x * beta)) / beta;
+  }
+};
+struct Mish {
+  float threshold;
+  explicit Mish(const OperatorArguments& op) : threshold(op.attr("threshold", 20.0f)) {}
+  /// softplus, which far from 0 is x or e^x.
+  template <class T>
+  LOD_HOST_DEVICE T inner(T x) const {
+    return x > threshold ? x : x < -threshold ? std::exp(x) : std::log1p(std::exp(x));
+  }
+  template <class T>
+  LOD_HOST_DEVICE T operator()(T x) const {
+    return x * std::tanh(inner(x));
+  }
+};
+struct Selu {
+  float scale;
+  float alpha;
+  explicit Selu(const OperatorArguments& op)
+      : scale(op.attr("scale", 1.0507009873554805f)), alpha(op.attr("alpha", 1.6732632423543773f)) {}
+  template <class T>
+  LOD_HOST_DEVICE T operator()(T x) const {
+    return scale * (x > 0 ? x : alpha * std::expm1(x));
+  }
+};
+struct SoftRelu {
+  float threshold;
+  explicit SoftRelu(const OperatorArguments& op) : threshold(op.attr("threshold", 40.0f)) {}
+  template <class T>
+  LOD_HOST_DEVICE T operator()(T x) const {
+    return std::log1p(std::exp(between(x, T{-threshold}, T{threshold})));
   }
 };
 struct HardSigmoid {

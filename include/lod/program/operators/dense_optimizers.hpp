@@ -1,0 +1,201 @@
+// SPDX-License-Identifier: Apache-2.0
+/// @file
+/// Operators that update parameters by dense gradients alone: adadelta, adamax, decayed_adagrad, lamb, lars_momentum.
+#pragma once
+
+#include <lod/core/any_tensor.hpp>
+#include <lod/core/error.hpp>
+#include <lod/core/executor.hpp>
+#include <lod/core/target.hpp>
+#include <lod/ops/optimizers.hpp>
+#include <lod/program/operator.hpp>
+#include <lod/program/operators/optimizers.hpp>
+#include <lod/program/operators/row_sparse.hpp>
+#include <lod/program/operators/shapes.hpp>
+
+#include <algorithm>
+#include <array>
+#include <cmath>
+#include <cstddef>
+#include <cstdint>
+#include <vector>
+
+namespace lod::inline LOD_INTERFACE::inline LOD_TARGET::operators_of_programs {
+
+/// The numbers of a dense gradient. Throws ShapeMismatch for a row-sparse one, and where it or a state has another
+/// shape than the parameter.
+template <class P, class G, class... States>
+auto dense_numbers(const P& parameter, const G& gradient, const States&... states) {
+  if constexpr (operation::is_row_sparse<G>) {
+    throw ShapeMismatch("a row-sparse gradient, expected a dense one");
+    return parameter.data();
+  } else {
+    for (const Shape& shape : {gradient.shape(), states.shape()...}) {
+      if (shape != parameter.shape()) {
+        throw ShapeMismatch(detail::text({"a gradient or state of shape ", to_string(shape), ", expected that of the ",
+                                          "parameter, ", to_string(parameter.shape())}));
+      }
+    }
+    return gradient.data();
+  }
+}
+/// The root of the sum of the squares of numbers.
+template <class F>
+double length_of(std::int64_t count, const F& number) {
+  double squares = 0;
+  for (std::int64_t i = 0; i < count; ++i) squares += number(i) * number(i);
+  return std::sqrt(squares);
+}
+
+/// Moment -> MomentOut; decay = 0.95, epsilon = 1e-6.
+struct StepOfDecayedAdagrad {
+  static constexpr std::array states{StateOf{"Moment", "MomentOut"}};
+  double decay, epsilon;
+  explicit StepOfDecayedAdagrad(const OperatorArguments& op)
+      : decay(static_cast<double>(op.attr("decay", 0.95f))), epsilon(static_cast<double>(op.attr("epsilon", 1e-6f))) {}
+  template <class E, class P, class G>
+  void operator()(const E&, P& parameter, const G& gradient, double rate, P& squares) const {
+    const auto* const given = dense_numbers(parameter, gradient, squares);
+    for (std::int64_t i = 0; i < parameter.rows() * parameter.row_size(); ++i) {
+      const auto g = static_cast<double>(given[i]);
+      auto &s = squares.data()[i], &p = parameter.data()[i];
+      const double sum = decay * static_cast<double>(s) + (1 - decay) * g * g;
+      s = static_cast<operation::element_t_of<P>>(sum);
+      p -= static_cast<operation::element_t_of<P>>(rate * g / (std::sqrt(sum) + epsilon));
+    }
+  }
+};
+/// AvgSquaredGrad -> AvgSquaredGradOut, AvgSquaredUpdate -> AvgSquaredUpdateOut; rho = 0.95, epsilon = 1e-6.
+struct StepOfAdadelta {
+  static constexpr std::array states{StateOf{"AvgSquaredGrad", "AvgSquaredGradOut"},
+                                     StateOf{"AvgSquaredUpdate", "AvgSquaredUpdateOut"}};
+  static constexpr double default_rate = 1;  ///< PaddlePaddle 1 had none
+  double rho, epsilon;
+  explicit StepOfAdadelta(const OperatorArguments& op)
+      : rho(static_cast<double>(op.attr("rho", 0.95f))), epsilon(static_cast<double>(op.attr("epsilon", 1e-6f))) {}
+  template <class E, class P, class G>
+  void operator()(const E&, P& parameter, const G& gradient, double rate, P& squares, P& updates) const {
+    const auto* const given = dense_numbers(parameter, gradient, squares, updates);
+    for (std::int64_t i = 0; i < parameter.rows() * parameter.row_size(); ++i) {
+      using T = operation::element_t_of<P>;
+      const auto g = static_cast<double>(given[i]), before = static_cast<double>(updates.data()[i]);
+      const double sum = rho * static_cast<double>(squares.data()[i]) + (1 - rho) * g * g;
+      const double update = -std::sqrt((before + epsilon) / (sum + epsilon)) * g;
+      squares.data()[i] = static_cast<T>(sum);
+      updates.data()[i] = static_cast<T>(rho * before + (1 - rho) * update * update);
+      parameter.data()[i] += static_cast<T>(rate * update);
+    }
+  }
+};
+
+/// A running mean of gradients, or of what `value` is.
+template <class T>
+double averaged(T& mean, double factor, double value) {
+  const double now = factor * static_cast<double>(mean) + (1 - factor) * value;
+  mean = static_cast<T>(now);
+  return now;
+}
+
+/// adamax: Param, Grad, LearningRate, Moment, InfNorm, Beta1Pow -> ParamOut, MomentOut, InfNormOut; beta1 = 0.9, beta2
+/// = 0.999, epsilon = 1e-8. The power is updated by another operator.
+template <Executor E>
+RunOperator<E> adamax_step(const OperatorArguments& op) {
+  op.expect_attr("multi_precision", false);
+  const Slot parameter = op.input("Param"), grad = op.input("Grad"), rate = op.input("LearningRate");
+  const Slot mean = op.input("Moment"), norm = op.input("InfNorm"), power = op.input("Beta1Pow");
+  const Slot out = op.output("ParamOut"), mean_out = op.output("MomentOut"), norm_out = op.output("InfNormOut");
+  const auto beta1 = static_cast<double>(op.attr("beta1", 0.9f)), beta2 = static_cast<double>(op.attr("beta2", 0.999f));
+  const auto epsilon = static_cast<double>(op.attr("epsilon", 1e-8f));
+  return [=](OperatorCall<E>& call) {
+    const double now = one_number(call, rate) / (1 - one_number(call, power));
+    call.with_floating(parameter, [&](auto element) {
+      using T = typename decltype(element)::type;
+      const auto* const given = dense_numbers(call.template view<T>(parameter), call.template view<T>(grad),
+                                              call.template view<T>(mean), call.template view<T>(norm));
+      auto p = changed<T>(call, parameter, out), m = changed<T>(call, mean, mean_out);
+      auto n = changed<T>(call, norm, norm_out);
+      for (std::int64_t i = 0; i < p.rows() * p.row_size(); ++i) {
+        const auto g = static_cast<double>(given[i]);
+        const double greatest = std::max(std::abs(g), beta2 * static_cast<double>(n.data()[i]) + epsilon);
+        n.data()[i] = static_cast<T>(greatest);
+        p.data()[i] -= static_cast<T>(now * averaged(m.data()[i], beta1, g) / greatest);
+      }
+    });
+  };
+}
+
+/// lamb: Param, Grad, LearningRate, Moment1, Moment2, Beta1Pow, Beta2Pow -> ParamOut, Moment1Out, Moment2Out,
+/// Beta1PowOut?, Beta2PowOut?; weight_decay, beta1 = 0.9, beta2 = 0.999, epsilon = 1e-6, always_adapt = false: whether
+/// the step is as long as the parameter also without weight_decay.
+template <Executor E>
+RunOperator<E> lamb_step(const OperatorArguments& op) {
+  op.expect_attr("multi_precision", false);
+  op.expect_no_input("SkipUpdate");
+  const Slot parameter = op.input("Param"), grad = op.input("Grad"), rate = op.input("LearningRate");
+  const Slot mean = op.input("Moment1"), squares = op.input("Moment2");
+  const Slot powers[] = {op.input("Beta1Pow"), op.input("Beta2Pow")};
+  const Slot out = op.output("ParamOut"), mean_out = op.output("Moment1Out"), squares_out = op.output("Moment2Out");
+  const Slot powers_out[] = {op.optional_output("Beta1PowOut"), op.optional_output("Beta2PowOut")};
+  const float betas[] = {op.attr("beta1", 0.9f), op.attr("beta2", 0.999f)};
+  const auto decay = static_cast<double>(op.desc().attr<float>("weight_decay"));
+  const auto epsilon = static_cast<double>(op.attr("epsilon", 1e-6f));
+  const bool adapts = decay > 0 || op.attr("always_adapt", false);
+  return [=](OperatorCall<E>& call) {
+    const double of_mean = 1 - one_number(call, powers[0]), of_squares = 1 - one_number(call, powers[1]);
+    const double now = one_number(call, rate);
+    call.with_floating(parameter, [&](auto element) {
+      using T = typename decltype(element)::type;
+      const auto* const given = dense_numbers(call.template view<T>(parameter), call.template view<T>(grad),
+                                              call.template view<T>(mean), call.template view<T>(squares));
+      const std::int64_t count = call.tensor(parameter).rows() * call.tensor(parameter).row_size();
+      const Workspace::Loan<double> steps(call.executor().workspace(), count);
+      auto p = changed<T>(call, parameter, out), m = changed<T>(call, mean, mean_out);
+      auto s = changed<T>(call, squares, squares_out);
+      for (std::int64_t i = 0; i < count; ++i) {
+        const auto g = static_cast<double>(given[i]);
+        const double average = averaged(m.data()[i], static_cast<double>(betas[0]), g) / of_mean;
+        const double square = averaged(s.data()[i], static_cast<double>(betas[1]), g * g) / of_squares;
+        steps[i] = average / (std::sqrt(square) + epsilon) + decay * static_cast<double>(p.data()[i]);
+      }
+      const double length = length_of(count, [&](std::int64_t i) { return static_cast<double>(p.data()[i]); });
+      const double step = length_of(count, [&](std::int64_t i) { return steps[i]; });
+      const double factor = adapts && length > 0 && step > 0 ? now * length / step : now;
+      for (std::int64_t i = 0; i < count; ++i) p.data()[i] -= static_cast<T>(factor * steps[i]);
+    });
+    advance_powers(call, powers, powers_out, betas);
+  };
+}
+
+/// Velocity -> VelocityOut; mu, lars_coeff = 0.001, lars_weight_decay = {0.0005}, epsilon = 0: momentum, with a rate
+/// that follows the length of the parameter beside that of the gradient.
+struct StepOfLarsMomentum {
+  static constexpr std::array states{StateOf{"Velocity", "VelocityOut"}};
+  double momentum, coefficient, decay, epsilon;
+  explicit StepOfLarsMomentum(const OperatorArguments& op)
+      : momentum(static_cast<double>(op.desc().attr<float>("mu"))),
+        coefficient(static_cast<double>(op.attr("lars_coeff", 0.001f))),
+        epsilon(static_cast<double>(op.attr("epsilon", 0.0f))) {
+    op.expect_attr("rescale_grad", 1.0f);
+    const auto decays = op.attr("lars_weight_decay", std::vector<float>{0.0005f});
+    if (decays.size() != 1) op.refuse_attr("lars_weight_decay", "one number");
+    decay = static_cast<double>(decays[0]);
+  }
+  template <class E, class P, class G>
+  void operator()(const E&, P& parameter, const G& gradient, double rate, P& velocity) const {
+    using T = operation::element_t_of<P>;
+    const auto* const given = dense_numbers(parameter, gradient, velocity);
+    const std::int64_t count = parameter.rows() * parameter.row_size();
+    const double length = length_of(count, [&](std::int64_t i) { return static_cast<double>(parameter.data()[i]); });
+    const double slope = length_of(count, [&](std::int64_t i) { return static_cast<double>(given[i]); });
+    const bool adapts = decay > 0 && length > 0 && slope > 0;
+    const double now = adapts ? rate * coefficient * length / (slope + decay * length + epsilon) : rate;
+    for (std::int64_t i = 0; i < count; ++i) {
+      auto &v = velocity.data()[i], &p = parameter.data()[i];
+      v = static_cast<T>(momentum * static_cast<double>(v) +
+                         now * (static_cast<double>(given[i]) + decay * static_cast<double>(p)));
+      p -= v;
+    }
+  }
+};
+
+}  // namespace lod::inline LOD_INTERFACE::inline LOD_TARGET::operators_of_programs

@@ -1,0 +1,180 @@
+// SPDX-License-Identifier: Apache-2.0
+/// @file
+/// Losses of distributions and of scores, a row each, and what is done to labels: bpr_loss, kldiv_loss, label_smooth,
+/// and their gradients.
+#pragma once
+
+#include <lod/core/any_tensor.hpp>
+#include <lod/core/executor.hpp>
+#include <lod/core/shape.hpp>
+#include <lod/core/target.hpp>
+#include <lod/program/operator.hpp>
+#include <lod/program/operators/losses.hpp>
+#include <lod/program/operators/shapes.hpp>
+#include <lod/program/operators/unary.hpp>
+
+#include <cmath>
+#include <cstddef>
+#include <cstdint>
+#include <string>
+
+namespace lod::inline LOD_INTERFACE::inline LOD_TARGET::operators_of_programs {
+
+/// bpr_loss: X, scores, Label -> Y: for each row the mean of -log sigmoid(score of the label - another score) over all
+/// others; NaN where there is no other.
+template <Executor E>
+RunOperator<E> bpr_loss(const OperatorArguments& op) {
+  const Slot x = op.input("X"), label = op.input("Label"), out = op.output("Y");
+  return [=](OperatorCall<E>& call) {
+    const AnyLoDTensor& from = call.tensor(x);
+    const Shape shape = from.shape();
+    const Around around(shape, axis_of(-1, shape.size()));
+    call.with_floating(x, [&](auto element) {
+      using T = typename decltype(element)::type;
+      const T* row = call.template view<T>(x).data();
+      const std::int64_t* const labels = labels_of(call, label, around.before, around.along);
+      auto y = call.output_bytes(out, from.data_type(), part(shape, 0, shape.size() - 1).followed_by({1}), from);
+      T* const to = y.template elements<T>();
+      for (std::int64_t i = 0; i < around.before; ++i, row += around.along) {
+        const std::int64_t own = labels[i];
+        double total = 0;
+        for (std::int64_t k = 0; k < around.along; ++k) {
+          if (k != own) total -= static_cast<double>(LogSigmoid()(row[own] - row[k]));
+        }
+        to[i] = static_cast<T>(total / static_cast<double>(around.along - 1));
+      }
+    });
+  };
+}
+/// bpr_loss_grad: X, Label, Y@GRAD -> X@GRAD.
+template <Executor E>
+RunOperator<E> bpr_loss_grad(const OperatorArguments& op) {
+  const Slot x = op.input("X"), label = op.input("Label"), dy = op.input("Y@GRAD"), dx = op.output("X@GRAD");
+  return [=](OperatorCall<E>& call) {
+    const AnyLoDTensor& from = call.tensor(x);
+    const Shape shape = from.shape();
+    const Around around(shape, axis_of(-1, shape.size()));
+    call.with_floating(x, [&](auto element) {
+      using T = typename decltype(element)::type;
+      const T* row = call.template view<T>(x).data();
+      const T* const given = some_numbers<T>(call, dy, around.before);
+      const std::int64_t* const labels = labels_of(call, label, around.before, around.along);
+      auto out = call.output_bytes(dx, from.data_type(), from.lod(), from.row_shape(), from.rows());
+      T* to = out.template elements<T>();
+      for (std::int64_t i = 0; i < around.before; ++i, row += around.along, to += around.along) {
+        const std::int64_t own = labels[i];
+        const T factor = given[i] / static_cast<T>(around.along - 1);
+        double total = 0;
+        for (std::int64_t k = 0; k < around.along; ++k) {
+          if (k == own) continue;
+          to[k] = factor * Sigmoid()(row[k] - row[own]);
+          total -= static_cast<double>(to[k]);
+        }
+        to[own] = static_cast<T>(total);
+      }
+    });
+  };
+}
+
+/// What kldiv_loss divides its sum by: the attribute `reduction`, "mean" by default.
+class Reduction {
+ public:
+  explicit Reduction(const OperatorArguments& op) : name_(op.attr("reduction", "mean")) {
+    if (name_ != "none" && name_ != "sum" && name_ != "mean" && name_ != "batchmean") {
+      op.refuse_attr("reduction", "none, sum, mean or batchmean");
+    }
+  }
+  /// Whether there is no sum, but a loss for each number.
+  bool is_none() const noexcept { return name_ == "none"; }
+  /// The divisor, for a tensor.
+  std::int64_t divisor(const AnyLoDTensor& x) const {
+    return name_ == "mean" ? x.rows() * x.row_size() : name_ == "batchmean" ? x.rows() : 1;
+  }
+
+ private:
+  std::string name_;
+};
+/// kldiv_loss: X, logarithms of probabilities, Target, probabilities -> Loss: target * (log target - x), where the
+/// target is greater than 0; summed as Reduction says.
+template <Executor E>
+RunOperator<E> kldiv_loss(const OperatorArguments& op) {
+  const Slot x = op.input("X"), target = op.input("Target"), out = op.output("Loss");
+  return [=, reduction = Reduction(op)](OperatorCall<E>& call) {
+    const AnyLoDTensor& from = call.tensor(x);
+    call.with_floating(x, [&](auto element) {
+      using T = typename decltype(element)::type;
+      const T *const values = call.template view<T>(x).data(), *const targets =
+                                                                   numbers_of<T>(call, target, from.shape());
+      const auto loss = [=](std::int64_t i) {
+        return targets[i] > 0 ? targets[i] * (std::log(targets[i]) - values[i]) : T{0};
+      };
+      const std::int64_t count = from.rows() * from.row_size();
+      if (reduction.is_none()) {
+        auto y = call.output_bytes(out, from.data_type(), from.lod(), from.row_shape(), from.rows());
+        for (std::int64_t i = 0; i < count; ++i) y.template elements<T>()[i] = loss(i);
+        return;
+      }
+      double total = 0;
+      for (std::int64_t i = 0; i < count; ++i) total += static_cast<double>(loss(i));
+      *call.output_bytes(out, from.data_type(), LoD(), {}, 1).template elements<T>() =
+          static_cast<T>(total / static_cast<double>(reduction.divisor(from)));
+    });
+  };
+}
+/// kldiv_loss_grad: X, Target, Loss@GRAD -> X@GRAD; reduction = "mean".
+template <Executor E>
+RunOperator<E> kldiv_loss_grad(const OperatorArguments& op) {
+  const Slot x = op.input("X"), target = op.input("Target"), dy = op.input("Loss@GRAD"), dx = op.output("X@GRAD");
+  return [=, reduction = Reduction(op)](OperatorCall<E>& call) {
+    const AnyLoDTensor& from = call.tensor(x);
+    const std::int64_t count = from.rows() * from.row_size();
+    call.with_floating(x, [&](auto element) {
+      using T = typename decltype(element)::type;
+      const T* const targets = numbers_of<T>(call, target, from.shape());
+      const T* const given = some_numbers<T>(call, dy, reduction.is_none() ? count : 1);
+      const auto divisor = static_cast<T>(reduction.divisor(from));
+      auto out = call.output_bytes(dx, from.data_type(), from.lod(), from.row_shape(), from.rows());
+      for (std::int64_t i = 0; i < count; ++i) {
+        const T each = given[reduction.is_none() ? i : 0] / divisor;
+        out.template elements<T>()[i] = targets[i] > 0 ? -targets[i] * each : T{0};
+      }
+    });
+  };
+}
+
+/// label_smooth: X, probabilities, PriorDist?, those of one row -> Out: (1 - epsilon) * X + epsilon * PriorDist;
+/// epsilon = 0. Without PriorDist all classes are as probable.
+template <Executor E>
+RunOperator<E> label_smooth(const OperatorArguments& op) {
+  const Slot x = op.input("X"), prior = op.optional_input("PriorDist"), out = op.output("Out");
+  const float epsilon = op.attr("epsilon", 0.0f);
+  return [=](OperatorCall<E>& call) {
+    const AnyLoDTensor& from = call.tensor(x);
+    const std::int64_t count = from.rows() * from.row_size();
+    const std::int64_t classes = from.shape()[axis_of(-1, from.shape().size())];
+    call.with_floating(x, [&](auto element) {
+      using T = typename decltype(element)::type;
+      const T* const values = call.template view<T>(x).data();
+      const T* const priors = prior ? some_numbers<T>(call, prior, classes) : nullptr;
+      const T equal = epsilon / static_cast<T>(classes);
+      auto y = call.output_bytes(out, from.data_type(), from.lod(), from.row_shape(), from.rows());
+      for (std::int64_t i = 0; i < count; ++i) {
+        y.template elements<T>()[i] = (1 - epsilon) * values[i] + (priors ? epsilon * priors[i % classes] : equal);
+      }
+    });
+  };
+}
+/// label_smooth_grad: Out@GRAD -> X@GRAD; epsilon = 0.
+template <Executor E>
+RunOperator<E> label_smooth_grad(const OperatorArguments& op) {
+  const Slot dy = op.input("Out@GRAD"), dx = op.output("X@GRAD");
+  const float epsilon = op.attr("epsilon", 0.0f);
+  return [=](OperatorCall<E>& call) {
+    call.with_floating(dy, [&](auto element) {
+      using T = typename decltype(element)::type;
+      map_elements<T, T>(call, dy, dx, [=](T v) { return (1 - epsilon) * v; });
+    });
+  };
+}
+
+}  // namespace lod::inline LOD_INTERFACE::inline LOD_TARGET::operators_of_programs
