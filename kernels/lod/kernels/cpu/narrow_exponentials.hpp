@@ -146,18 +146,7 @@ class NarrowExponentials {
       }
       return;
     }
-    with_narrow_columns<2>(row_size_, [&](auto columns) {
-      constexpr auto row_size = static_cast<std::int64_t>(columns());
-      for (std::int64_t i = 0; i < block.size; ++i) {
-        const std::int64_t end = block.begin(i + 1) * row_size;
-        const auto call_all = [&](const RepeatedColumns<columns, Numbers>&... number) {
-          for (std::int64_t k = block.begin(i) * row_size; k < end;) {
-            for (std::size_t v = 0; v < columns && k < end; ++v, k += lanes<T>) body(k, end - k, number.vector[v]...);
-          }
-        };
-        call_all(RepeatedColumns<columns, Numbers>(numbers + i * row_size)...);
-      }
-    });
+    with_narrow_columns<2>(row_size_, [&](auto columns) { for_each_narrow<columns()>(block, body, numbers...); });
   }
 
   std::int64_t row_size_;
@@ -167,6 +156,20 @@ class NarrowExponentials {
   A* sums_;    // likewise
 
  private:
+  /// A function of its own, since nvcc refuses `columns` of a lambda in the parameters of another one.
+  template <std::size_t columns, class Body, class... Numbers>
+  static void for_each_narrow(const Segments& block, const Body& body, const Numbers*... numbers) noexcept {
+    constexpr auto row_size = static_cast<std::int64_t>(columns);
+    for (std::int64_t i = 0; i < block.size; ++i) {
+      const std::int64_t end = block.begin(i + 1) * row_size;
+      const auto call_all = [&](const RepeatedColumns<columns, Numbers>&... number) {
+        for (std::int64_t k = block.begin(i) * row_size; k < end;) {
+          for (std::size_t v = 0; v < columns && k < end; ++v, k += lanes<T>) body(k, end - k, number.vector[v]...);
+        }
+      };
+      call_all(RepeatedColumns<columns, Numbers>(numbers + i * row_size)...);
+    }
+  }
   template <std::size_t columns>
   void sum_one(const Segments& block, std::int64_t i, const A* terms, std::int64_t readable, A none) const noexcept {
     constexpr auto row_size = static_cast<std::int64_t>(columns);
