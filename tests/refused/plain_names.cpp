@@ -1,8 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 /// @file
-/// Every operation by its plain name, beside all that C and the standard library have. LOD_OBJECTS are the names of the
-/// list of operations without those of `Functions` below, which are called. None is left out: declared ones are counted
-/// by their objects, the others by their tags.
+/// Every operation by its plain name, beside all that C and the standard library have: those of `Functions` below are
+/// called, of the others LOD_OBJECTS are the names. Compiled without that, the program prints these names, with commas.
 #include <lod/lod.hpp>
 
 #include <stdlib.h>
@@ -10,7 +9,9 @@
 
 #include <algorithm>
 #include <cmath>
+#include <concepts>
 #include <functional>
+#include <iostream>
 #include <numeric>
 #include <ranges>
 #include <system_error>
@@ -20,18 +21,20 @@
 using namespace lod;
 using namespace std;
 
-template <class... Ops>
-constexpr size_t count(const operation::Call<Ops>&...) {
-  return sizeof...(Ops);
-}
-constexpr size_t objects = count(LOD_OBJECTS);
 using Functions =
     operation::List<op::adagrad, op::adam, op::concat, op::concat_grad, op::div, op::dynamic_rnn, op::dynamic_rnn_grad,
                     op::filter, op::for_each_sequence, op::ftrl, op::linear, op::map_sequences, op::momentum,
                     op::rmsprop, op::scatter, op::select, op::sequence_concat_grad, op::sequence_conv_grad,
                     op::sequence_cumsum, op::sequence_erase, op::sequence_erase_and_wait, op::sequence_mask,
                     op::sequence_pool, op::sgd, op::split, op::split_at, op::split_selected_rows_grad>;
-static_assert(objects + Functions::size == AllOperations::size);
+
+#ifdef LOD_OBJECTS
+
+template <class... Ops>
+constexpr size_t count(const operation::Call<Ops>&...) {
+  return sizeof...(Ops);
+}
+static_assert(count(LOD_OBJECTS) + Functions::size == AllOperations::size);
 
 template <class... Results>
 void called(const Results&...) {}
@@ -58,3 +61,19 @@ void functions(LoDTensor<float>& x, LoDTensor<float>& y, const SelectedRows<floa
   adam(x, y, y, g, {.step = 1});
   ftrl(x, y, y, g);
 }
+
+#else
+
+template <class Op, class... Called>
+constexpr bool is_among(operation::List<Called...>) {
+  return (same_as<Op, Called> || ...);
+}
+
+int main() {
+  const char* before = "";
+  operation::for_each_operation(AllOperations(), [&before]<class Op>() {
+    if constexpr (!is_among<Op>(Functions())) cout << exchange(before, ",") << operation::name_of<Op>;
+  });
+}
+
+#endif
