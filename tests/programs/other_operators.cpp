@@ -251,6 +251,14 @@ TEST_CASE("hierarchical_sigmoid asks the inner nodes on the way to a class") {
   CHECK_THROWS_AS(cost({0, 0}, 5), ShapeMismatch);
   CHECK_THROWS_AS(cost({0, 0}, 1), InvalidProgram);
   CHECK_THROWS_AS(cost({0, 0}, 4, {{"PathTable", {path}}}), InvalidProgram);
+  CHECK_THROWS_WITH_AS(apply("hierarchical_sigmoid_grad",
+                             {{"X", {x}},
+                              {"W", {weights}},
+                              {"Label", {plain<std::int64_t>({2, 1}, {0, 1})}},
+                              {"PreOut", {plain<float>({2, 2}, {1, 1, 1, 1})}},
+                              {"Out@GRAD", {x}}},
+                             {"Bias@GRAD"}, {attr("num_classes", 4)}),
+                       doctest::Contains("output 'Bias@GRAD' without the input 'Bias'"), InvalidProgram);
   const auto beyond = plain<std::int64_t>({2, 1}, {3, 0});
   CHECK_THROWS_AS(cost({0, 0}, 4, {{"PathTable", {beyond}}, {"PathCode", {beyond}}}), lod::OutOfRange);
 }

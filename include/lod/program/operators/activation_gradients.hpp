@@ -72,7 +72,7 @@ LOD_FORMULA(SlopeOfTangent, x, 1 / Square()(std::cos(x)));
 LOD_FORMULA(SlopeOfArcSine, x, 1 / std::sqrt(1 - x * x));
 LOD_FORMULA(SlopeOfArcCosine, x, -1 / std::sqrt(1 - x * x));
 LOD_FORMULA(SlopeOfArcTangent, x, 1 / (1 + x * x));
-LOD_FORMULA(SlopeOfTanhShrink, x, Square()(std::tanh(x)));
+LOD_FORMULA(SlopeOfTanhShrink, x, Square()(hyperbolic_tangent(x)));
 struct SlopeOfErf {
   template <class T>
   LOD_HOST_DEVICE T operator()(T x) const {
@@ -104,7 +104,7 @@ struct SlopeOfGelu : Gelu {
       return (1 + std::erf(x * static_cast<T>(root_of_half))) / 2 + x * density;
     }
     constexpr auto factor = static_cast<T>(root_of_two_over_pi), cubic = static_cast<T>(0.044715);
-    const T tanh = std::tanh(factor * (x + cubic * x * x * x));
+    const T tanh = hyperbolic_tangent(factor * (x + cubic * x * x * x));
     return (1 + tanh) / 2 + x / 2 * (1 - tanh * tanh) * factor * (1 + 3 * cubic * x * x);
   }
 };
@@ -127,7 +127,7 @@ struct SlopeOfMish : Mish {
   using Mish::Mish;
   template <class T>
   LOD_HOST_DEVICE T operator()(T x) const {
-    const T softplus = inner(x), y = std::tanh(softplus);
+    const T softplus = inner(x), y = hyperbolic_tangent(softplus);
     return y - x * (1 - y * y) * std::expm1(-softplus);
   }
 };
@@ -171,7 +171,7 @@ struct SlopeOfScaledTanh : ScaledTanh {
   using ScaledTanh::ScaledTanh;
   template <class T>
   LOD_HOST_DEVICE T operator()(T x) const {
-    return inner * outer * SlopeOfTanh()(std::tanh(inner * x));
+    return inner * outer * SlopeOfTanh()(hyperbolic_tangent(inner * x));
   }
 };
 struct SlopeOfPower : ToThePower {

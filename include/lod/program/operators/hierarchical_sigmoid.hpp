@@ -153,7 +153,9 @@ RunOperator<E> hierarchical_sigmoid_grad(const OperatorArguments& op) {
   const Slot pre_out = op.input("PreOut"), dy = op.input("Out@GRAD");
   const Slot to_x = op.optional_output("X@GRAD"), to_weight = op.optional_output("W@GRAD");
   const Slot to_bias = op.optional_output("Bias@GRAD");
-  return [=, in = HierarchicalSigmoidArguments(op)](OperatorCall<E>& call) {
+  const HierarchicalSigmoidArguments in(op);
+  if (to_bias && !in.bias) op.refuse({"output 'Bias@GRAD' without the input 'Bias'"});
+  return [=](OperatorCall<E>& call) {
     const AnyLoDTensor from = call.tensor(in.x), table = call.tensor(in.weight);
     const std::int64_t size = from.row_size();
     const WaysToClasses ways = in.ways(call);
