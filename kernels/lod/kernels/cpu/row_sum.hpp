@@ -113,7 +113,8 @@ template <std::size_t columns, class T, class Join>
   Vector<T> accumulators[vectors];
   if (masked<T> && count <= 32) {  // whether a short sequence has more than 16 rows is not asked
     const auto read = [&](std::int64_t v) {
-      return load(x + v * lanes<T>, std::min(left - v * lanes<T>, lanes<T>), empty);
+      const std::int64_t before = v * lanes<T>;
+      return load(x + std::min(before, left), std::min(left - before, lanes<T>), empty);
     };
     for (std::size_t v = 0; v < vectors; ++v) {
       const auto place = static_cast<std::int64_t>(v);
@@ -126,8 +127,10 @@ template <std::size_t columns, class T, class Join>
     for (std::size_t v = 0; v < vectors; ++v) accumulators[v] = join(accumulators[v], load(x + v * Vector<T>::size));
   }
   // The values that replace missing rows change nothing.
-  for (std::size_t v = 0; v < vectors; ++v, left -= lanes<T>, readable -= lanes<T>, x += lanes<T>) {
-    accumulators[v] = join(accumulators[v], load_first(x, left, empty, readable));
+  for (std::size_t v = 0; v < vectors; ++v) {
+    const auto before = static_cast<std::int64_t>(v) * lanes<T>;
+    accumulators[v] =
+        join(accumulators[v], load_first(x + std::min(before, left), left - before, empty, readable - before));
   }
   return join_rows<columns, T>(accumulators, join);
 }
