@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 /// @file
-/// The x86 intrinsics of the instruction sets that the file is compiled for, for what xsimd lacks. Those of AVX and later,
-/// a fifth of the time that <lod/lod.hpp> takes to include, are left out where no function could use them.
+/// The x86 intrinsics of the instruction sets that the file is compiled for, for what xsimd lacks. Those of AVX and
+/// later, a fifth of the time that <lod/lod.hpp> takes to include, are left out where no function could use them.
 #pragma once
 
 #if defined(__x86_64__) || defined(__i386__)
