@@ -40,8 +40,10 @@ inline LoDTensorDesc with_type(LoDTensorDesc x, DataType type) {
   x.tensor.data_type = type;
   return x;
 }
-/// The dimensions [begin, end).
+/// The dimensions [begin, end), as far as there are any.
 inline Dims part(const Dims& dims, std::size_t begin, std::size_t end) {
+  end = std::min(end, dims.size());
+  begin = std::min(begin, end);
   return Dims(dims.begin() + static_cast<std::ptrdiff_t>(begin), dims.begin() + static_cast<std::ptrdiff_t>(end));
 }
 inline Dims joined(Dims first, const Dims& second) {
