@@ -297,7 +297,8 @@ RunOperator<E> strided_slice_grad(const OperatorArguments& op) {
 }
 
 /// pad: X -> Out; paddings, two numbers for each dimension: how much longer it is before and after the elements of X;
-/// pad_value = 0: what stands there. pad_grad: Out@GRAD -> X@GRAD: without what is longer.
+/// pad_value = 0: the value of the added elements. pad_grad: Out@GRAD -> X@GRAD: the gradient of the elements of X
+/// alone.
 template <Executor E, bool is_gradient = false>
 RunOperator<E> pad(const OperatorArguments& op) {
   const Slot x = op.input(is_gradient ? "Out@GRAD" : "X"), out = op.output(is_gradient ? "X@GRAD" : "Out");
