@@ -34,6 +34,8 @@ struct bf16 {
 
 template <class T>
 T taken(u64 word) {
+  // Predicates that hold may be -1: `mov.pred %p1, -1`.
+  if constexpr (std::is_same_v<T, bool>) return word != 0;
   T value;
   std::memcpy(&value, &word, sizeof value);
   return value;
@@ -80,6 +82,7 @@ struct Types {
   template <class F>
   static Handler call(std::string_view type, const F& f) {
     Handler handler = nullptr;
+    if (type.empty()) return handler;
     ((handler == nullptr && is<Ts>(type) ? (handler = f.template operator()<Ts>(), 0) : 0), ...);
     return handler;
   }
@@ -784,9 +787,11 @@ Handler find_handler(std::string_view operation, Instruction& one) {
     return nullptr;
   }
   if (base == "mov") {
+    if (type.empty()) return nullptr;
     one.bytes = static_cast<std::uint8_t>(type.ends_with("64") ? 8 : type.ends_with("16") ? 2 : 4);
     return move;
   }
+  if (has("param") && (base == "cvta" || base == "isspacep")) return nullptr;
   if (base == "cvta") return has("to") ? remove_window : add_window;
   if (base == "isspacep") return is_in_space;
   if (base == "membar" || base == "fence") return fence;

@@ -159,6 +159,7 @@ class Decoder {
   struct Symbol {
     Space space;
     std::size_t offset;
+    bool is_argument = false;  ///< of a function, or its result
   };
   struct Scope {
     std::map<std::string_view, Register> registers;
@@ -167,12 +168,19 @@ class Decoder {
     std::map<std::string_view, Symbol> symbols;
     std::map<std::string_view, std::uint32_t> labels;
     std::vector<std::pair<std::size_t, std::string_view>> branches;  ///< to labels of this scope or of an outer one
-    bool is_function = false;
+    std::string_view function;                                       ///< of which it is the body; otherwise empty
     std::vector<std::size_t> returns;
   };
 
   [[noreturn]] static void fail(std::string_view what, std::string_view text) {
     throw std::runtime_error("ptx: " + std::string(what) + ": " + std::string(text));
+  }
+
+  /// Null in the body of the kernel itself.
+  Scope* innermost_function() {
+    const auto found =
+        std::find_if(scopes_.rbegin(), scopes_.rend(), [](const Scope& scope) { return !scope.function.empty(); });
+    return found == scopes_.rend() ? nullptr : &*found;
   }
 
   void close_scope() {
@@ -182,7 +190,7 @@ class Decoder {
       const auto found = scope.labels.find(label);
       if (found != scope.labels.end()) {
         kernel_.code[at].target = found->second;
-      } else if (scopes_.empty() || scope.is_function) {
+      } else if (scopes_.empty() || !scope.function.empty()) {
         fail("a label is missing", label);
       } else {
         scopes_.back().branches.emplace_back(at, label);
@@ -219,7 +227,10 @@ class Decoder {
     if (text.empty()) return;
     if (text.starts_with(".pragma")) return;
     if (text.starts_with(".reg")) return declare_registers(text);
-    if (text.starts_with(".shared")) return declare(text, Space::shared, kernel_.shared_bytes);
+    if (text.starts_with(".shared")) {
+      if (innermost_function() != nullptr) fail("shared memory of a function is not understood", text);
+      return declare(text, Space::shared, kernel_.shared_bytes);
+    }
     if (text.starts_with(".local") || text.starts_with(".param")) {
       return declare(text, Space::local, kernel_.local_bytes);
     }
@@ -244,7 +255,7 @@ class Decoder {
     for (const std::string_view each : split(text)) {
       const Declaration variable(each);
       used = rounded_up(used, variable.alignment);
-      scopes_.back().symbols[variable.name] = {space, used};
+      scopes_.back().symbols[variable.name] = {space, used, text.starts_with(".param")};
       used += variable.bytes();
     }
   }
@@ -269,7 +280,7 @@ class Decoder {
         }
       }
       if (found != scope->registers.end()) return std::pair{found->second, scope->register_bits[found->second]};
-      if (scope->is_function) break;
+      if (!scope->function.empty()) break;
     }
     return std::nullopt;
   }
@@ -282,7 +293,7 @@ class Decoder {
     for (auto scope = scopes_.rbegin(); scope != scopes_.rend(); ++scope) {
       const auto found = scope->symbols.find(name);
       if (found != scope->symbols.end()) return found->second;
-      if (scope->is_function) break;
+      if (!scope->function.empty()) break;
     }
     return std::nullopt;
   }
@@ -315,7 +326,10 @@ class Decoder {
     for (const auto& [name, place] : specials) {
       if (name == text) return place;
     }
-    if (const auto symbol = find_symbol(text)) return constant(symbol->offset);
+    if (const auto symbol = find_symbol(text)) {
+      if (symbol->is_argument) fail("the address of an argument is not understood", text);
+      return constant(symbol->offset);
+    }
     if (const std::byte* const memory = program_.variable(text))
       return constant(reinterpret_cast<std::uintptr_t>(memory));
     fail("an operand is not understood", text);
@@ -365,9 +379,8 @@ class Decoder {
       return;
     }
     if (base == "ret" || base == "exit") {
-      const auto function =
-          std::find_if(scopes_.rbegin(), scopes_.rend(), [](const Scope& scope) { return scope.is_function; });
-      if (base == "ret" && function != scopes_.rend()) {
+      Scope* const function = innermost_function();
+      if (base == "ret" && function != nullptr) {
         one.control = Control::branch;
         function->returns.push_back(kernel_.code.size());
       } else {
@@ -436,8 +449,9 @@ class Decoder {
       if (offset[0] == '+') offset.remove_prefix(1);
       one.offset = static_cast<std::int64_t>(number(offset).value());
     }
-    if (const auto symbol = find_symbol(name); symbol && one.space == Space::parameter) one.space = symbol->space;
-    one.from[0] = source(name);
+    const auto symbol = find_symbol(name);
+    if (symbol && one.space == Space::parameter) one.space = symbol->space;
+    one.from[0] = symbol ? constant(symbol->offset) : source(name);
   }
 
   /// call (result), function, (arguments)
@@ -457,7 +471,7 @@ class Decoder {
     // (results) name (parameters) {
     std::string_view rest_of_function = function->second;
     Scope scope;
-    scope.is_function = true;
+    scope.function = name;
     const std::size_t body = rest_of_function.find('{');
     std::string_view head = rest_of_function.substr(0, body);
     const auto bind = [&](const std::vector<std::string_view>& actual) {
@@ -471,7 +485,7 @@ class Decoder {
     };
     bind(results);
     bind(arguments);
-    if (std::count_if(scopes_.begin(), scopes_.end(), [](const Scope& each) { return each.is_function; }) > 16) {
+    if (std::any_of(scopes_.begin(), scopes_.end(), [&](const Scope& each) { return each.function == name; })) {
       fail("functions that call themselves are not understood", text);
     }
     scopes_.push_back(std::move(scope));
