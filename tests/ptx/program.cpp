@@ -159,7 +159,13 @@ class Decoder {
   struct Symbol {
     Space space;
     std::size_t offset;
-    bool is_argument = false;  ///< of a function, or its result
+    bool is_argument = false;      ///< of a function, or its result
+    Register place = no_register;  ///< of an argument that is one number, which has no address
+    std::size_t bytes = 0;
+  };
+  struct Address {
+    std::string_view name;
+    std::int64_t offset = 0;
   };
   struct Scope {
     std::map<std::string_view, Register> registers;
@@ -231,9 +237,8 @@ class Decoder {
       if (innermost_function() != nullptr) fail("shared memory of a function is not understood", text);
       return declare(text, Space::shared, kernel_.shared_bytes);
     }
-    if (text.starts_with(".local") || text.starts_with(".param")) {
-      return declare(text, Space::local, kernel_.local_bytes);
-    }
+    if (text.starts_with(".local")) return declare(text, Space::local, kernel_.local_bytes);
+    if (text.starts_with(".param")) return declare_argument(Declaration(text));
     if (text[0] == '.') fail("a directive is not understood", text);
     instruction(text);
   }
@@ -255,8 +260,19 @@ class Decoder {
     for (const std::string_view each : split(text)) {
       const Declaration variable(each);
       used = rounded_up(used, variable.alignment);
-      scopes_.back().symbols[variable.name] = {space, used, text.starts_with(".param")};
+      scopes_.back().symbols[variable.name] = {space, used};
       used += variable.bytes();
+    }
+  }
+  /// Numbers are in registers, as they are on a GPU; the rest is in local memory.
+  void declare_argument(const Declaration& argument) {
+    Symbol& symbol = scopes_.back().symbols[argument.name] = {Space::local, 0, true};
+    if (argument.count == 1 && argument.bytes() <= 8) {
+      symbol.place = kernel_.registers++;
+      symbol.bytes = argument.bytes();
+    } else {
+      symbol.offset = kernel_.local_bytes = rounded_up(kernel_.local_bytes, argument.alignment);
+      kernel_.local_bytes += argument.bytes();
     }
   }
 
@@ -394,7 +410,26 @@ class Decoder {
     if (base == "ld" || base == "st") {
       const bool loads = base == "ld";
       const auto values = braced(operands.at(loads ? 0 : 1));
-      address(one, operands.at(loads ? 1 : 0));
+      const Address where = address_in(operands.at(loads ? 1 : 0));
+      const auto symbol = find_symbol(where.name);
+      if (symbol && symbol->place != no_register) {
+        const bool is_all = one.bytes == symbol->bytes || (loads && one.bytes < symbol->bytes);
+        if (one.space != Space::parameter || where.offset != 0 || values.size() != 1 || !is_all) {
+          fail("a part of an argument is not understood", text);
+        }
+        const bool is_signed = loads && one.is_signed;
+        one.handler = find_handler((is_signed ? "cvt.s64.s" : "cvt.u64.u") + std::to_string(8 * one.bytes), one);
+        one.from[0] = loads ? symbol->place : source(values[0]);
+        if (loads) {
+          destination(one, 0, values[0]);
+        } else {
+          one.to[0] = symbol->place;
+          one.to_bits[0] = ~std::uint64_t{0};
+        }
+        kernel_.code.push_back(one);
+        return;
+      }
+      address(one, where);
       for (std::size_t k = 0; k < values.size(); ++k) {
         if (loads) {
           destination(one, k, values[k]);
@@ -405,7 +440,7 @@ class Decoder {
     } else if (base == "atom" || base == "red") {
       std::size_t k = 0;
       if (base == "atom") destination(one, 0, operands.at(k++));
-      address(one, operands.at(k++));
+      address(one, address_in(operands.at(k++)));
       for (std::size_t place = 1; k < operands.size(); ++k, ++place) one.from.at(place) = source(operands[k]);
     } else if (base == "prefetch" || base == "membar" || base == "fence" || base == "griddepcontrol" ||
                base == "nanosleep" || base == "trap") {
@@ -439,19 +474,24 @@ class Decoder {
     kernel_.code.push_back(one);
   }
   /// What is in [brackets].
-  void address(Instruction& one, std::string_view text) {
+  static Address address_in(std::string_view text) {
     if (!text.starts_with('[')) fail("an address has no brackets", text);
     text = trimmed(text.substr(1, text.size() - 2));
     const std::size_t plus = text.find_first_of("+-", 1);
-    std::string_view name = trimmed(text.substr(0, plus));
+    Address address{trimmed(text.substr(0, plus))};
     if (plus != std::string_view::npos) {
       std::string_view offset = trimmed(text.substr(plus));
       if (offset[0] == '+') offset.remove_prefix(1);
-      one.offset = static_cast<std::int64_t>(number(offset).value());
+      address.offset = static_cast<std::int64_t>(number(offset).value());
     }
-    const auto symbol = find_symbol(name);
+    return address;
+  }
+  void address(Instruction& one, const Address& where) {
+    const auto symbol = find_symbol(where.name);
+    if (symbol && symbol->place != no_register) fail("the address of an argument is not understood", one.text);
     if (symbol && one.space == Space::parameter) one.space = symbol->space;
-    one.from[0] = symbol ? constant(symbol->offset) : source(name);
+    one.from[0] = symbol ? constant(symbol->offset) : source(where.name);
+    one.offset = where.offset;
   }
 
   /// call (result), function, (arguments)
