@@ -99,3 +99,42 @@ TEST_CASE_TEMPLATE("Vectors: a part of one is read and written, and nothing behi
     }
   }
 }
+
+#if LOD_MOVES_WORDS
+TEST_CASE("Vectors: rows of any number of words are repeated and reversed, and nothing is written after their room") {
+  const auto number = [](std::int64_t i) { return static_cast<float>(i + 1); };
+  std::vector<float> x(40 * 32);
+  for (std::size_t i = 0; i < x.size(); ++i) x[i] = number(static_cast<std::int64_t>(i));
+  for (std::int64_t size = 1; size <= cpu::RepeatedRow::most; ++size) {
+    const cpu::RepeatedRow repeated(size);
+    for (std::int64_t rows = 1; rows <= 40; ++rows) {
+      for (const std::int64_t room : {rows, rows + 1, rows + 40}) {
+        // At any place within a cache line; an array that ends with the room, so that sanitizers see what comes after.
+        const std::int64_t first = (size + 3 * rows) % 17;
+        std::vector<float> y(static_cast<std::size_t>(first + room * size), -1.F);
+        const auto write = [to = y.data() + first](std::int64_t at, std::int64_t begin, std::int64_t end,
+                                                   const cpu::Words& some) {
+          cpu::store_part(to + at, some, begin, end);
+        };
+        const std::vector<float> row(x.begin(), x.begin() + size);
+        repeated.for_each_vector(repeated.read(row.data()), rows, room, y.data() + first, write);
+        std::int64_t others = std::count(y.begin(), y.begin() + first, -1.F) - first;
+        for (std::int64_t i = 0; i < rows * size; ++i)
+          others += y[static_cast<std::size_t>(first + i)] != number(i % size);
+        INFO(rows, " rows of ", size, " words, room for ", room);
+        CHECK(others == 0);
+        if (size > cpu::ReversedRows::most) continue;
+        // All rows but the last `after` ones.
+        const std::int64_t after = room % 3, all = rows + after;
+        const std::vector<float> source(x.begin(), x.begin() + all * size);
+        cpu::ReversedRows{size}(source.data(), all, rows - 1, rows, y.data() + first, room);
+        for (std::int64_t i = 0; i < rows * size; ++i) {
+          const std::int64_t from = (rows - 1 - i / size) * size + i % size;
+          others += y[static_cast<std::size_t>(first + i)] != number(from);
+        }
+        CHECK(others == 0);
+      }
+    }
+  }
+}
+#endif

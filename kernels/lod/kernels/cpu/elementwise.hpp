@@ -6,6 +6,7 @@
 #include <lod/core/version.hpp>
 #include <lod/kernels/cpu/launch.hpp>
 #include <lod/kernels/cpu/parallel.hpp>
+#include <lod/kernels/cpu/row_words.hpp>
 #include <lod/kernels/cpu/vector.hpp>
 #include <lod/ops/elementwise.hpp>
 
@@ -66,6 +67,14 @@ struct Kernel<CombineRows> {
   static void run(const CpuExecutor& executor, const F& f, const T* x, const T* y, const Segments& sequences,
                   std::int64_t row_size, T* z) {
     const std::int64_t row_bytes = lod::detail::bytes_of<T>(2, row_size);
+#if LOD_MOVES_WORDS
+    if constexpr (std::floating_point<T>) {
+      constexpr std::int64_t number_words = sizeof(T) / sizeof(float);
+      if (row_size > 0 && row_size * number_words <= cpu::RepeatedRow::most) {
+        return combine_words(executor, f, x, y, sequences, row_size, cpu::RepeatedRow(row_size * number_words), z);
+      }
+    }
+#endif
     // Rows narrower than a vector are processed in blocks: as many rows as there are lanes fill whole vectors.
     constexpr std::int64_t block = cpu::lanes<T>;
     cpu::parallel_rows(executor, sequences, row_bytes,
@@ -88,6 +97,32 @@ struct Kernel<CombineRows> {
                          for (; row < end; ++row, at += row_size) cpu::combine(f, x + at, right, row_size, z + at);
                        });
   }
+
+#if LOD_MOVES_WORDS
+ private:
+  /// For rows of a few words, each of which is a float or half of a double.
+  template <class F, class T>
+  static void combine_words(const CpuExecutor& executor, const F& f, const T* x, const T* y, const Segments& sequences,
+                            std::int64_t row_size, const cpu::RepeatedRow& repeated, T* z) {
+    using V = cpu::Vector<T>;
+    // In place, what comes after a sequence is still to be read.
+    const bool in_place = x == z;
+    cpu::parallel_rows(executor, sequences, lod::detail::bytes_of<T>(2, row_size),
+                       [&](std::int64_t i, std::int64_t begin, std::int64_t end, std::int64_t room) {
+                         const std::int64_t number = (sequences.begin(i) + begin) * row_size;
+                         const auto* const from = reinterpret_cast<const float*>(x + number);
+                         auto* const to = reinterpret_cast<float*>(z + number);
+                         const auto write = [&f, from, to ](std::int64_t at, std::int64_t first, std::int64_t last,
+                                                            const cpu::Words& right) __attribute__((always_inline)) {
+                           const cpu::Words left = cpu::load_part(from + at, first, last);
+                           const V combined = f(__builtin_bit_cast(V, left), __builtin_bit_cast(V, right));
+                           cpu::store_part(to + at, __builtin_bit_cast(cpu::Words, combined), first, last);
+                         };
+                         repeated.for_each_vector(repeated.read(y + i * row_size), end - begin,
+                                                  in_place ? end - begin : room, to, write);
+                       });
+  }
+#endif
 };
 
 }  // namespace lod::inline LOD_INTERFACE::kernel::inline LOD_TARGET::cpu

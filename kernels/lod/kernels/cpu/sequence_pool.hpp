@@ -9,9 +9,9 @@
 #include <lod/kernels/cpu/for_each_short_sequence.hpp>
 #include <lod/kernels/cpu/large_output.hpp>
 #include <lod/kernels/cpu/launch.hpp>
-#include <lod/kernels/cpu/line_writer.hpp>
 #include <lod/kernels/cpu/parallel.hpp>
 #include <lod/kernels/cpu/pooled_sums.hpp>
+#include <lod/kernels/cpu/repeat_rows.hpp>
 #include <lod/kernels/cpu/row_sum.hpp>
 #include <lod/kernels/cpu/sequence_sums.hpp>
 #include <lod/kernels/cpu/vector.hpp>
@@ -394,52 +394,19 @@ struct Kernel<SequencePoolGrad> {
   template <class T>
   static void run(const CpuExecutor& executor, const T* dy, const Segments& sequences, std::int64_t row_size,
                   PoolType type, T* dx) {
+    if (type != PoolType::FIRST && type != PoolType::LAST) {
+      return cpu::repeat_rows(executor, dy, sequences, row_size, type, dx);
+    }
     const std::int64_t row_bytes = lod::detail::bytes_of<T>(row_size);
     const cpu::LargeOutput output(sequences.rows() * row_bytes);
-    if constexpr (cpu::fills_lines<T>) {
-      const bool repeats = type != PoolType::FIRST && type != PoolType::LAST;
-      if (row_size == 1 && repeats && output.past_caches()) {
-        return repeat_scalars(executor, dy, sequences, type, output, dx);
-      }
-    }
     cpu::parallel_rows(executor, sequences, row_bytes,
                        [&](std::int64_t i, std::int64_t begin, std::int64_t end, std::int64_t room) {
-                         const std::int64_t length = sequences.length(i);
-                         const T* from = dy + i * row_size;
-                         T* first = dx + (sequences.begin(i) + begin) * row_size;
-                         if (type == PoolType::FIRST || type == PoolType::LAST) {
-                           output.fill(first, (end - begin) * row_size, T{}, room * row_size);
-                           const std::int64_t row = type == PoolType::FIRST ? 0 : length - 1;
-                           if (begin <= row && row < end) cpu::copy(from, row_size, first + (row - begin) * row_size);
-                         } else if (type == PoolType::SUM) {
-                           output.repeat_row(from, row_size, end - begin, first, room);
-                         } else {
-                           // One row is computed; the others are copies of it.
-                           cpu::finish_sum(type, length, from, row_size, first);
-                           output.repeat_row(first, row_size, end - begin - 1, first + row_size, room - 1);
-                         }
+                         T* const first = dx + (sequences.begin(i) + begin) * row_size;
+                         output.fill(first, (end - begin) * row_size, T{}, room * row_size);
+                         const std::int64_t row = type == PoolType::FIRST ? 0 : sequences.length(i) - 1;
+                         if (row < begin || row >= end) return;
+                         cpu::copy(dy + i * row_size, row_size, first + (row - begin) * row_size);
                        });
-  }
-
- private:
-  /// For scalar rows, past the caches: the lines are assembled in a cache first.
-  template <class T>
-  static void repeat_scalars(const CpuExecutor& executor, const T* dy, const Segments& sequences, PoolType type,
-                             const cpu::LargeOutput& output, T* dx) {
-    using Position = cpu::MergePath::Position;
-    constexpr std::int64_t most = cpu::LineWriter<T>::room / 2;
-    cpu::parallel_row_parts(executor, sequences, sizeof(T), [&](const Position& from, const Position& to, int) {
-      cpu::LineWriter<T> writer(output, dx + sequences.begin(from.sequence) + from.row);
-      cpu::for_each_row_range(sequences, from, to, [&](std::int64_t i, std::int64_t begin, std::int64_t end) {
-        T value;
-        cpu::finish_sum(type, sequences.length(i), dy + i, 1, &value);
-        for (std::int64_t row = begin; row < end; row += most) {
-          const std::int64_t count = std::min(end - row, most);
-          cpu::fill(writer.place(), count, value, writer.room);
-          writer.advance(count);
-        }
-      });
-    });
   }
 };
 

@@ -8,6 +8,7 @@
 #include <lod/kernels/cpu/launch.hpp>
 #include <lod/kernels/cpu/line_writer.hpp>
 #include <lod/kernels/cpu/parallel.hpp>
+#include <lod/kernels/cpu/row_words.hpp>
 #include <lod/kernels/cpu/shuffle.hpp>
 #include <lod/kernels/cpu/vector.hpp>
 #include <lod/ops/sequence_reverse.hpp>
@@ -64,7 +65,22 @@ struct Kernel<SequenceReverse> {
     if constexpr (cpu::reversed_by_blocks<T>) {
       if (row_size == 1) return reverse_scalars(executor, x, sequences, output, y);
     }
-    cpu::parallel_rows(executor, sequences, lod::detail::bytes_of<T>(2, row_size),
+#if LOD_MOVES_WORDS
+    const std::int64_t row_words = row_bytes / 4;
+    if (row_bytes % 4 == 0 && row_words > 0 && row_words <= cpu::ReversedRows::most) {
+      const cpu::ReversedRows reverse(row_words);
+      const auto* const from = reinterpret_cast<const float*>(x);
+      auto* const to = reinterpret_cast<float*>(y);
+      cpu::parallel_rows(executor, sequences, 2 * row_bytes,
+                         [&](std::int64_t i, std::int64_t begin, std::int64_t end, std::int64_t room) {
+                           const std::int64_t first = sequences.begin(i),
+                                              last = first + sequences.length(i) - 1 - begin;
+                           reverse(from, sequences.rows(), last, end - begin, to + (first + begin) * row_words, room);
+                         });
+      return;
+    }
+#endif
+    cpu::parallel_rows(executor, sequences, 2 * row_bytes,
                        [&](std::int64_t i, std::int64_t begin, std::int64_t end, std::int64_t) {
                          const T* last = x + (sequences.begin(i) + sequences.length(i) - 1) * row_size;
                          T* out = y + sequences.begin(i) * row_size;
