@@ -220,22 +220,29 @@ TEST_CASE("activations: at -2, 0, 0.5 and 3") {
   CHECK_THROWS_AS(apply("pow", {{"X", {x}}, {"FactorTensor", {x}}}, {"Out"}), InvalidProgram);
 }
 
-TEST_CASE("tanh of float is within 2 units in the last place") {
+TEST_CASE("tanh, exp and erf of float are within 2 units in the last place") {
   constexpr float infinity = std::numeric_limits<float>::infinity();
-  Floats values = {0, -0.0f, 1e-30f, -1e-5f, 0.62499f, 0.625f, 9, -50, 100, infinity, -infinity};
+  Floats values = {0,       -0.0f,   1e-30f, -1e-5f, 0.62499f, 0.625f, 0.87499f, 0.875f, 9,      -50,      -87.5,
+                   -103.9f, -104.5f, 88.72f, 88.73f, 100,      1e30f,  -1e30f,   -200,   1e-40f, infinity, -infinity};
   for (int i = -2000; i <= 2000; ++i) values.push_back(static_cast<float>(i) / 211);
   const auto x = plain<float>({static_cast<std::int64_t>(values.size())}, values);
-  const auto found = numbers<float>(apply("tanh", {{"X", {x}}}, {"Out"})[0]);
-  for (std::size_t i = 0; i < values.size(); ++i) {
-    const double exact = std::tanh(static_cast<double>(values[i]));
-    const auto near = static_cast<float>(exact);
-    const double unit = static_cast<double>(std::nextafter(std::abs(near), infinity) - std::abs(near));
-    CAPTURE(values[i]);
-    CHECK(std::abs(static_cast<double>(found[i]) - exact) <= 2 * unit);
-  }
-  CHECK(std::signbit(found[1]));
-  const auto none = apply("tanh", {{"X", {plain<float>({1}, {std::numeric_limits<float>::quiet_NaN()})}}}, {"Out"})[0];
-  CHECK(std::isnan(numbers<float>(none)[0]));
+  const auto check = [&](const char* type, double (*exactly)(double)) {
+    CAPTURE(type);
+    const auto found = numbers<float>(apply(type, {{"X", {x}}}, {"Out"})[0]);
+    for (std::size_t i = 0; i < values.size(); ++i) {
+      CAPTURE(values[i]);
+      const double exact = exactly(static_cast<double>(values[i]));
+      const auto near = static_cast<float>(exact);
+      const double unit = static_cast<double>(std::nextafter(std::abs(near), infinity) - std::abs(near));
+      CHECK((found[i] == near || std::abs(static_cast<double>(found[i]) - exact) <= 2 * unit));
+    }
+    const auto none = plain<float>({1}, {std::numeric_limits<float>::quiet_NaN()});
+    CHECK(std::isnan(numbers<float>(apply(type, {{"X", {none}}}, {"Out"})[0])[0]));
+    return found;
+  };
+  CHECK(std::signbit(check("tanh", std::tanh)[1]));
+  CHECK(std::signbit(check("erf", std::erf)[1]));
+  CHECK(check("exp", std::exp)[0] == 1);
 }
 
 TEST_CASE("activations: threads change no bit, and a second run allocates nothing") {

@@ -7,6 +7,7 @@
 #include <lod/core/executor.hpp>
 #include <lod/core/target.hpp>
 #include <lod/program/operator.hpp>
+#include <lod/program/operators/elementary.hpp>
 #include <lod/program/operators/formula.hpp>
 #include <lod/program/operators/shapes.hpp>
 #include <lod/program/operators/unary.hpp>
@@ -77,7 +78,7 @@ struct SlopeOfErf {
   template <class T>
   LOD_HOST_DEVICE T operator()(T x) const {
     constexpr double two_over_root_of_pi = 1.12837916709551257390;
-    return static_cast<T>(two_over_root_of_pi) * std::exp(-x * x);
+    return static_cast<T>(two_over_root_of_pi) * exponential(-x * x);
   }
 };
 struct SlopeOfLeakyRelu : LeakyRelu {
@@ -101,7 +102,7 @@ struct SlopeOfGelu : Gelu {
     constexpr double root_of_half = 0.70710678118654752440, root_of_two_over_pi = 0.79788456080286535588;
     if (!is_approximate) {
       const T density = static_cast<T>(root_of_two_over_pi / 2) * std::exp(-x * x / 2);
-      return (1 + std::erf(x * static_cast<T>(root_of_half))) / 2 + x * density;
+      return (1 + error_function(x * static_cast<T>(root_of_half))) / 2 + x * density;
     }
     constexpr auto factor = static_cast<T>(root_of_two_over_pi), cubic = static_cast<T>(0.044715);
     const T tanh = hyperbolic_tangent(factor * (x + cubic * x * x * x));

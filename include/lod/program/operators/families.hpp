@@ -43,6 +43,7 @@
 #include <lod/program/operators/sequence.hpp>
 #include <lod/program/operators/sequence_gradients.hpp>
 #include <lod/program/operators/similarity.hpp>
+#include <lod/program/operators/softmax.hpp>
 #include <lod/program/operators/static_rnn.hpp>
 #include <lod/program/operators/taken_along_axes.hpp>
 #include <lod/program/operators/tensor_array.hpp>

@@ -14,8 +14,10 @@
 #include <lod/ops/for_each_place.hpp>
 #include <lod/ops/staging.hpp>
 #include <lod/program/operator.hpp>
+#include <lod/program/operators/elementary.hpp>
 #include <lod/program/operators/reductions.hpp>
 #include <lod/program/operators/shapes.hpp>
+#include <lod/program/operators/softmax.hpp>
 #include <lod/program/operators/unary.hpp>
 
 #include <algorithm>
@@ -140,9 +142,9 @@ struct SoftmaxWithCrossEntropyOfRow {
   T* losses;
   LOD_HOST_DEVICE void operator()(std::int64_t i) const {
     T* const row = softmax + i * targets.classes;
-    softmax_of<true>(x + i * targets.classes, targets.classes, 1, row);
+    softmax_of<true>(x + i * targets.classes, targets.classes, std::integral_constant<std::int64_t, 1>(), row);
     losses[i] = targets.cost(i, Row{row});
-    for (std::int64_t k = 0; k < targets.classes; ++k) row[k] = std::exp(row[k]);
+    for (std::int64_t k = 0; k < targets.classes; ++k) row[k] = exponential(row[k]);
   }
 };
 template <class T>

@@ -21,6 +21,7 @@
 #include <lod/program/operators/reductions.hpp>
 #include <lod/program/operators/sequence.hpp>
 #include <lod/program/operators/sequence_gradients.hpp>
+#include <lod/program/operators/softmax.hpp>
 #include <lod/program/operators/unary.hpp>
 
 #include <algorithm>

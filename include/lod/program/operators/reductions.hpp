@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 /// @file
-/// Operators that reduce tensors, or work along an axis: mean, reduce_*, softmax, log_softmax, top_k, arg_max, and
-/// their gradients.
+/// Operators that reduce tensors, or work along an axis: mean, reduce_*, top_k, arg_max, and their gradients.
 #pragma once
 
 #include <lod/core/any_tensor.hpp>
@@ -266,95 +265,6 @@ RunOperator<E> reduction_grad(const OperatorArguments& op) {
         launch(kernel::SequencePoolGrad(), call.executor(), given, batch.segments(), std::int64_t{1}, PoolType::AVERAGE,
                to);
       }
-    });
-  };
-}
-
-// Outside functions, because those of numeric_limits are host functions.
-template <class T>
-inline constexpr T less_than_all = -std::numeric_limits<T>::infinity();
-
-/// The softmax of `count` numbers that are `step` apart, or its logarithm. The greatest is subtracted first.
-template <bool is_log, class T>
-LOD_HOST_DEVICE void softmax_of(const T* x, std::int64_t count, std::int64_t step, T* y) {
-  T greatest = less_than_all<T>;
-  for (std::int64_t k = 0; k < count; ++k) greatest = x[k * step] > greatest ? x[k * step] : greatest;
-  double total = 0;
-  for (std::int64_t k = 0; k < count; ++k) {
-    const T exponential = std::exp(x[k * step] - greatest);
-    total += static_cast<double>(exponential);
-    if constexpr (!is_log) y[k * step] = exponential;
-  }
-  for (std::int64_t k = 0; k < count; ++k) {
-    if constexpr (is_log) {
-      y[k * step] = x[k * step] - greatest - static_cast<T>(std::log(total));
-    } else {
-      y[k * step] = static_cast<T>(static_cast<double>(y[k * step]) / total);
-    }
-  }
-}
-
-/// The same of all numbers along an axis, and its gradient.
-template <bool is_log, class T>
-struct SoftmaxAlong {
-  Around around;
-  const T* x;
-  T* y;
-  LOD_HOST_DEVICE void operator()(std::int64_t i) const {
-    const std::int64_t first = around.first(i);
-    softmax_of<is_log>(x + first, around.along, around.after, y + first);
-  }
-};
-template <bool is_log, class T>
-struct SoftmaxGradAlong {
-  Around around;
-  const T* y;
-  const T* dy;
-  T* dx;
-  LOD_HOST_DEVICE void operator()(std::int64_t i) const {
-    const std::int64_t first = around.first(i), last = first + around.along * around.after;
-    double total = 0;
-    for (std::int64_t k = first; k < last; k += around.after) {
-      total += static_cast<double>(is_log ? dy[k] : dy[k] * y[k]);
-    }
-    for (std::int64_t k = first; k < last; k += around.after) {
-      dx[k] = is_log ? dy[k] - std::exp(y[k]) * static_cast<T>(total) : y[k] * (dy[k] - static_cast<T>(total));
-    }
-  }
-};
-
-/// softmax and log_softmax: X -> Out; axis = -1.
-template <Executor E, bool is_log>
-RunOperator<E> softmax(const OperatorArguments& op) {
-  const Slot x = op.input("X"), out = op.output("Out");
-  const std::int32_t axis = op.attr("axis", -1);
-  return [=](OperatorCall<E>& call) {
-    const auto& from = call.tensor(x);
-    const Around around(from.shape(), axis_of(axis, from.shape().size()));
-    call.with_floating(x, [&](auto element) {
-      using T = typename decltype(element)::type;
-      const T* const values = call.template view<T>(x).data();
-      auto y = call.output_bytes(out, from.data_type(), from.lod(), from.row_shape(), from.rows());
-      operation::for_each_place(call.executor(), around.before * around.after,
-                                SoftmaxAlong<is_log, T>{around, values, y.template elements<T>()});
-    });
-  };
-}
-
-/// softmax_grad and log_softmax_grad: Out, Out@GRAD -> X@GRAD; axis = -1.
-template <Executor E, bool is_log>
-RunOperator<E> softmax_grad(const OperatorArguments& op) {
-  const Slot y = op.input("Out"), dy = op.input("Out@GRAD"), dx = op.output("X@GRAD");
-  const std::int32_t axis = op.attr("axis", -1);
-  return [=](OperatorCall<E>& call) {
-    const auto& from = call.tensor(y);
-    const Around around(from.shape(), axis_of(axis, from.shape().size()));
-    call.with_floating(y, [&](auto element) {
-      using T = typename decltype(element)::type;
-      const T *const values = call.template view<T>(y).data(), *const given = numbers_of<T>(call, dy, from.shape());
-      auto out = call.output_bytes(dx, from.data_type(), from.lod(), from.row_shape(), from.rows());
-      operation::for_each_place(call.executor(), around.before * around.after,
-                                SoftmaxGradAlong<is_log, T>{around, values, given, out.template elements<T>()});
     });
   };
 }

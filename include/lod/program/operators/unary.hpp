@@ -11,6 +11,7 @@
 #include <lod/ops/arithmetic.hpp>
 #include <lod/ops/for_each_place.hpp>
 #include <lod/program/operator.hpp>
+#include <lod/program/operators/elementary.hpp>
 #include <lod/program/operators/formula.hpp>
 #include <lod/program/operators/shapes.hpp>
 
@@ -91,37 +92,13 @@ LOD_HOST_DEVICE T between(T x, T least, T greatest) {
   return greatest < x ? greatest : x;
 }
 
-/// The hyperbolic tangent; for float within 2 units in the last place, without a jump that depends on the number, so
-/// that it takes a quarter of the time of the C library's.
-template <class T>
-LOD_HOST_DEVICE T hyperbolic_tangent(T x) {
-  if constexpr (std::same_as<T, float>) {
-    const float size = std::abs(x), square = x * x;
-    // Below 5/8, where the second form would lose digits, an odd polynomial that is fitted there.
-    float slope = -0.006104948f;
-    slope = slope * square + 0.0210036412f;
-    slope = slope * square - 0.0538524985f;
-    slope = slope * square + 0.133327827f;
-    slope = slope * square - 0.333333284f;
-    const float near = size + size * square * slope, far = 1 - 2 / (std::exp(2 * size) + 1);
-    // All bits where size is below 5/8: compilers make a jump of a comparison.
-    const std::int32_t is_near =
-        (__builtin_bit_cast(std::int32_t, size) - __builtin_bit_cast(std::int32_t, 0.625f)) >> 31;
-    const std::int32_t chosen =
-        (__builtin_bit_cast(std::int32_t, near) & is_near) | (__builtin_bit_cast(std::int32_t, far) & ~is_near);
-    return std::copysign(__builtin_bit_cast(float, chosen), x);
-  } else {
-    return std::tanh(x);
-  }
-}
-
 // Activations. Those with attributes read them when they are made.
 
 LOD_FORMULA(Relu, x, x < 0 ? T{0} : x);
-LOD_FORMULA(Sigmoid, x, 1 / (1 + std::exp(-x)));
+LOD_FORMULA(Sigmoid, x, 1 / (1 + exponential(-x)));
 LOD_FORMULA(LogSigmoid, x, (x > 0 ? T{0} : x) - std::log1p(std::exp(-std::abs(x))));
 LOD_FORMULA(Tanh, x, hyperbolic_tangent(x));
-LOD_FORMULA(Exp, x, std::exp(x));
+LOD_FORMULA(Exp, x, exponential(x));
 LOD_FORMULA(Log, x, std::log(x));
 LOD_FORMULA(Sqrt, x, std::sqrt(x));
 LOD_FORMULA(Rsqrt, x, 1 / std::sqrt(x));
@@ -137,7 +114,7 @@ LOD_FORMULA(Cosine, x, std::cos(x));
 LOD_FORMULA(Sign, x, static_cast<T>((x > 0) - (x < 0)));
 LOD_FORMULA(Softsign, x, x / (1 + std::abs(x)));
 LOD_FORMULA(TanhShrink, x, x - hyperbolic_tangent(x));
-LOD_FORMULA(Erf, x, std::erf(x));
+LOD_FORMULA(Erf, x, error_function(x));
 LOD_FORMULA(Expm1, x, std::expm1(x));
 LOD_FORMULA(Log1p, x, std::log1p(x));
 LOD_FORMULA(Log2, x, std::log2(x));
@@ -179,7 +156,7 @@ struct Gelu {
   template <class T>
   LOD_HOST_DEVICE T operator()(T x) const {
     constexpr double root_of_half = 0.70710678118654752440, root_of_two_over_pi = 0.79788456080286535588;
-    if (!is_approximate) return x * static_cast<T>(0.5) * (1 + std::erf(x * static_cast<T>(root_of_half)));
+    if (!is_approximate) return x * static_cast<T>(0.5) * (1 + error_function(x * static_cast<T>(root_of_half)));
     const T inner = static_cast<T>(root_of_two_over_pi) * (x + static_cast<T>(0.044715) * x * x * x);
     return x * static_cast<T>(0.5) * (1 + hyperbolic_tangent(inner));
   }
@@ -189,7 +166,7 @@ struct Swish {
   explicit Swish(const OperatorArguments& op) : beta(op.attr("beta", 1.0f)) {}
   template <class T>
   LOD_HOST_DEVICE T operator()(T x) const {
-    return x / (1 + std::exp(-beta * x));
+    return x / (1 + exponential(-beta * x));
   }
 };
 struct Softplus {
