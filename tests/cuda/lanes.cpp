@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 /// @file
-/// Lanes that are threads of a warp on a GPU, as threads of the CPU: together they are what one thread is alone.
+/// Lanes that are threads of a warp on a GPU: together they are what one thread is alone.
 #include "support/random_batch.hpp"
 #include <lod/kernels/bulk/cross_entropy.hpp>
 #include <lod/kernels/bulk/ctc_loss.hpp>
@@ -12,13 +12,14 @@
 #include <lod/kernels/cuda/thread_lanes.hpp>
 
 #include <doctest/doctest.h>
+#include <ucontext.h>
 
-#include <barrier>
+#include <array>
 #include <bit>
 #include <cstddef>
 #include <cstdint>
+#include <functional>
 #include <limits>
-#include <thread>
 #include <vector>
 
 using namespace lod_test;
@@ -26,11 +27,44 @@ namespace bulk = lod::kernel::bulk;
 
 namespace {
 
-/// Where the threads meet to exchange words.
+/// The threads of a warp, as parts of one thread that take turns: each goes on until it meets the others. Threads of
+/// the system would have to wait for processors at each of the many meetings, which takes minutes where others use
+/// these.
 template <int threads>
-struct Meeting {
-  std::barrier<> barrier{threads};
+class Meeting {
+ public:
   std::vector<std::uint32_t> words = std::vector<std::uint32_t>(std::size_t{threads});
+
+  /// Calls f(thread) for each of them.
+  template <class F>
+  void run(const F& f) {
+    static std::vector<std::byte> stacks(threads * stack_size);
+    work_ = f;
+    current_ = this;
+    for (std::size_t thread = 0; thread < threads; ++thread) {
+      ucontext_t& context = contexts_[thread];
+      REQUIRE(getcontext(&context) == 0);
+      context.uc_stack.ss_sp = stacks.data() + thread * stack_size;
+      context.uc_stack.ss_size = stack_size;
+      // All meet equally often, so that the last turns end in order.
+      context.uc_link = &contexts_[thread + 1];
+      makecontext(&context, reinterpret_cast<void (*)()>(&begin), 1, static_cast<int>(thread));
+    }
+    REQUIRE(swapcontext(&contexts_[threads], &contexts_[0]) == 0);
+  }
+  /// Returns once all other threads have called this as often.
+  void meet(int thread) {
+    const int next = (thread + 1) % threads;
+    swapcontext(&contexts_[static_cast<std::size_t>(thread)], &contexts_[static_cast<std::size_t>(next)]);
+  }
+
+ private:
+  static constexpr std::size_t stack_size = std::size_t{1} << 18;
+  static void begin(int thread) { current_->work_(thread); }
+
+  static inline Meeting* current_ = nullptr;
+  std::function<void(int)> work_;
+  std::array<ucontext_t, std::size_t{threads} + 1> contexts_;  // the last is of who calls run
 };
 template <int threads>
 struct MeetingExchange {
@@ -48,21 +82,17 @@ struct MeetingExchange {
   }
   std::uint32_t up(std::uint32_t word) const { return of(word, thread > 0 ? thread - 1 : thread); }
   std::uint32_t first(std::uint32_t word) const { return of(word, 0); }
-  void meet() const { meeting->barrier.arrive_and_wait(); }
+  void meet() const { meeting->meet(thread); }
 };
 
 /// Calls f(lanes, thread) for each of the threads, side by side.
 template <int threads, class F>
 void for_each_thread(const F& f) {
   Meeting<threads> meeting;
-  std::vector<std::thread> all;
-  for (int thread = 0; thread < threads; ++thread) {
-    all.emplace_back([&, thread] {
-      f(bulk::ThreadLanes<MeetingExchange<threads>, threads>(thread, {&meeting, thread}),
-        static_cast<std::size_t>(thread));
-    });
-  }
-  for (std::thread& thread : all) thread.join();
+  meeting.run([&](int thread) {
+    f(bulk::ThreadLanes<MeetingExchange<threads>, threads>(thread, {&meeting, thread}),
+      static_cast<std::size_t>(thread));
+  });
 }
 
 /// Of more than a word, and such that the order of what is joined shows.

@@ -638,6 +638,56 @@ TEST_CASE("adadelta, adamax, decayed_adagrad, lamb, lars_momentum: one step") {
       ShapeMismatch);
 }
 
+TEST_CASE_TEMPLATE("adadelta, adamax, decayed_adagrad, lamb, lars_momentum: finite numbers stay finite", T, float,
+                   double) {
+  using Limits = std::numeric_limits<T>;
+  const T extremes[] = {0, Limits::denorm_min(), std::sqrt(Limits::min()), std::sqrt(Limits::max()) * 2, Limits::max()};
+  struct Optimizer {
+    const char* type;
+    std::vector<std::string> states, powers, outputs;
+    Attrs attrs;
+  };
+  const Optimizer optimizers[] = {
+      {"adadelta",
+       {"AvgSquaredGrad", "AvgSquaredUpdate"},
+       {},
+       {"ParamOut", "AvgSquaredGradOut", "AvgSquaredUpdateOut"},
+       {}},
+      {"adamax", {"Moment", "InfNorm"}, {"Beta1Pow"}, {"ParamOut", "MomentOut", "InfNormOut"}, {}},
+      {"decayed_adagrad", {"Moment"}, {}, {"ParamOut", "MomentOut"}, {}},
+      {"lamb",
+       {"Moment1", "Moment2"},
+       {"Beta1Pow", "Beta2Pow"},
+       {"ParamOut", "Moment1Out", "Moment2Out"},
+       {attr("weight_decay", 0.25f)}},
+      {"lars_momentum", {"Velocity"}, {}, {"ParamOut", "VelocityOut"}, {attr("mu", 0.5f)}}};
+  const auto stay_finite = [](const Optimizer& optimizer, float epsilon, T parameter, T gradient, T state) {
+    const auto two = [](T first, T second) { return std::vector<AnyLoDTensor>{plain<T>({2}, {first, second})}; };
+    const auto half = std::vector<AnyLoDTensor>{plain<float>({1}, {0.5f})};
+    std::vector<std::pair<std::string, std::vector<AnyLoDTensor>>> inputs{
+        {"Param", two(parameter, 1)}, {"Grad", two(gradient, -gradient)}, {"LearningRate", half}};
+    for (const std::string& name : optimizer.states) inputs.push_back({name, two(state, state)});
+    for (const std::string& name : optimizer.powers) inputs.push_back({name, half});
+    Attrs attrs = optimizer.attrs;
+    attrs.push_back(attr("epsilon", epsilon));
+    return std::ranges::all_of(apply(optimizer.type, inputs, optimizer.outputs, attrs), [](const AnyLoDTensor& out) {
+      return std::ranges::all_of(numbers<T>(out), [](T number) { return std::isfinite(number); });
+    });
+  };
+  for (const Optimizer& optimizer : optimizers) {
+    CAPTURE(optimizer.type);
+    for (const T parameter : extremes) {
+      for (const T gradient : extremes) {
+        for (const T state : {T{0}, Limits::denorm_min(), Limits::max()}) {
+          INFO("parameter ", parameter, ", gradient ", gradient, ", states ", state);
+          CHECK(stay_finite(optimizer, 0, parameter, gradient, state));
+          CHECK(stay_finite(optimizer, 1e-6f, parameter, gradient, state));
+        }
+      }
+    }
+  }
+}
+
 TEST_CASE("unstack, gather_nd, scatter, where") {
   const auto x = two_by_three();
   const auto columns = apply("unstack", {{"X", {x}}}, {"Y", "Y", "Y"}, {attr("axis", -1), attr("num", 3)});

@@ -299,6 +299,14 @@ TEST_CASE_FIXTURE(Gradients, "lstm, lstm_unit: gradients by input, weights, bias
       sample.inputs.push_back({"H0", {dense({sequences, 2})}});
       sample.inputs.push_back({"C0", {dense({sequences, 2})}});
       check(sample);
+      // The functions of the book's labels of semantic roles, and others.
+      const std::string some = "sigmoid", other = flag ? "relu" : "identity";
+      for (const auto& [of, name] : {std::pair("gate_activation", some),
+                                     {"candidate_activation", other},
+                                     {"cell_activation", flag ? some : other}}) {
+        sample.attrs.push_back(attr(of, name));
+      }
+      check(sample);
       const auto x = rows(lengths, {8});
       check({"lstm_unit",
              {{"X", {x}}, {"C_prev", {dense({x.rows(), 2})}}},

@@ -386,6 +386,13 @@ case("lstm intermediate", "lstm",
      ["Hidden", "Cell", "BatchGate"], hidden=["BatchCellPreAct"], levels=False)
 case("lstm defaults", "lstm", {"Input": Ragged(floats(7, 20), [2, 4, 1]), "Weight": floats(5, 20),
                                "Bias": floats(1, 35)}, ["Hidden", "Cell"], hidden=["BatchGate", "BatchCellPreAct"])
+for functions in "sigmoid relu sigmoid", "tanh identity relu", "relu sigmoid identity":
+    functions = dict(zip(("gate_activation", "candidate_activation", "cell_activation"), functions.split()))
+    lstm = {"Input": Ragged(floats(7, 20), [2, 4, 1]), "Weight": floats(5, 20), "Bias": floats(1, 35)}
+    case(f"lstm {' '.join(functions.values())}", "lstm", lstm, ["Hidden", "Cell"], functions,
+         hidden=["BatchGate", "BatchCellPreAct"])
+    gradient(f"lstm {' '.join(functions.values())}", "lstm", lstm, ["Hidden"], ["Input", "Weight", "Bias"], functions,
+             ["Cell", "BatchGate", "BatchCellPreAct"])
 case("crf_decoding", "crf_decoding", {"Emission": Ragged(floats(7, 4), [2, 4, 1]), "Transition": floats(6, 4)},
      ["ViterbiPath"])
 case("crf_decoding labels", "crf_decoding",

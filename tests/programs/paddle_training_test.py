@@ -138,13 +138,13 @@ def classified(x, feed, name="label"):
     return paddle.mean(paddle.nn.functional.softmax_with_cross_entropy(dense(x, 2), label))
 
 
-def lstm_of(x, name, size, reverse=False):
+def lstm_of(x, name, size, reverse=False, **functions):
     projected = op("mul", {"X": x, "Y": parameter(f"{name}.in", x.shape[-1], 4 * size)})
     projected = op("elementwise_add", {"X": projected, "Y": parameter(f"{name}.shift", 4 * size)}, attrs={"axis": 1})
     hidden, _, _, _ = op("lstm", {"Input": known(projected, 4 * size), "Weight": parameter(f"{name}.w", size, 4 * size),
                                   "Bias": parameter(f"{name}.b", 1, 7 * size)},
                          ("Hidden", "Cell", "BatchGate", "BatchCellPreAct"),
-                         {"is_reverse": reverse, "use_peepholes": True})
+                         {"is_reverse": reverse, "use_peepholes": True, **functions})
     return known(hidden, size)
 
 
@@ -171,7 +171,8 @@ def stacked_lstm(feed):
 
 
 def semantic_roles(feed):
-    """Eight LSTMs in alternating directions, and a CRF."""
+    """Eight LSTMs in alternating directions, with the functions of the book, and a CRF."""
+    functions = {"gate_activation": "sigmoid", "candidate_activation": "relu", "cell_activation": "sigmoid"}
     table = parameter("table", 9, 6)
     inputs = [embedded(name, feed, ids_of(9, [3, 1, 5]), table=table) for name in ("word", "predicate", "context")]
 
@@ -183,7 +184,7 @@ def semantic_roles(feed):
     for layer in range(8):
         if layer > 0:
             x = mix(layer, [x, hidden])
-        hidden = lstm_of(x, f"lstm{layer}", 5, reverse=layer % 2 == 1)
+        hidden = lstm_of(x, f"lstm{layer}", 5, reverse=layer % 2 == 1, **functions)
     emission = known(op("mul", {"X": hidden, "Y": parameter("emission", 5, 4)}), 4)
     tags, feed["tags"] = data("tags", ids_of(9, [3, 1, 5], height=4))
     transition = parameter("transition", 6, 4)

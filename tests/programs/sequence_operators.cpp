@@ -368,6 +368,21 @@ TEST_CASE("lstm: candidate, input, forget and output gates, with peepholes by de
     CHECK(each_close(y[1], cell) == cell);
     CHECK(y[1].lod() == input.lod());
   }
+  const auto with_functions = [&](const std::string& gate, const std::string& candidate, const std::string& cell) {
+    const auto y = apply("lstm",
+                         {{"Input", {ragged<float>({1, 1}, {4}, {2, 3, 0, 5, -2, 3, 0, 5})}},
+                          {"Weight", {weight}},
+                          {"Bias", {plain<float>({1, 4}, {0, 0, 0, 0})}}},
+                         {"Hidden", "Cell", "-BatchGate"},
+                         {attr("use_peepholes", false), attr("gate_activation", gate),
+                          attr("candidate_activation", candidate), attr("cell_activation", cell)});
+    return Floats{y[1].view<float>().data()[0], y[0].view<float>().data()[0], y[1].view<float>().data()[1],
+                  y[0].view<float>().data()[1]};
+  };
+  CHECK(with_functions("identity", "relu", "identity") == Floats{6, 30, 0, 0});
+  CHECK(with_functions("relu", "identity", "relu") == Floats{6, 30, -6, 0});
+  CHECK_THROWS_WITH_AS(with_functions("sigmoid", "sine", "tanh"), doctest::Contains("sigmoid, tanh, relu or identity"),
+                       InvalidProgram);
   CHECK_THROWS_AS(apply("lstm",
                         {{"Input", {input}},
                          {"Weight", {weight}},

@@ -3,12 +3,14 @@
 // run what each operator takes. That each
 // operator gives what its rule says is checked where operators are tested (one_operator.hpp).
 #include "programs/one_operator.hpp"
+#include "support/operator_samples.hpp"
 
 #include <doctest/doctest.h>
 
 #include <chrono>
 #include <cstddef>
 #include <cstdint>
+#include <random>
 #include <string>
 #include <utility>
 #include <vector>
@@ -214,6 +216,72 @@ TEST_CASE("infer_shapes has a rule for each operator of the library") {
   for (const auto& one : lod::operators_of_programs::all<lod::CpuExecutor>()) {
     INFO(one.type);
     CHECK((one.type.find("_grad") != one.type.npos || lod::operators_of_programs::inference_of(one.type)));
+  }
+}
+
+namespace {
+
+/// A variable described at random: as a tensor of any or no dimensions, or as something else.
+VarDesc described_at_random(const std::string& name, std::minstd_rand& random) {
+  static const std::vector<Dims> shapes = {{},
+                                           {},
+                                           {-1},
+                                           {0},
+                                           {1},
+                                           {3},
+                                           {-1, 1},
+                                           {-1, 4},
+                                           {4, 4},
+                                           {0, 0},
+                                           {-1, -1, -1},
+                                           {2, 3, 4},
+                                           {2, 2, 4, 3},
+                                           {-1, -1, -1, -1, -1, -1, -1},
+                                           {1, 1, 1, 1, 1, 1, 1, 1, 1},
+                                           {std::int64_t{1} << 40, std::int64_t{1} << 40}};
+  static constexpr VarType::Type kinds[] = {VarType::LOD_TENSOR,     VarType::LOD_TENSOR_ARRAY, VarType::SELECTED_ROWS,
+                                            VarType::LOD_RANK_TABLE, VarType::READER,           VarType::RAW};
+  const auto of = [&](std::size_t count) { return static_cast<std::size_t>(random() % count); };
+  if (of(8) == 0) return VarDesc::of_type(name, kinds[of(std::size(kinds))]);
+  const DataType type = of(3) > 0 ? DataType::FP32 : DataType::INT64;
+  const Dims& dims = shapes[of(shapes.size())];
+  if (of(16) == 0) return VarDesc::selected_rows(name, {type, dims});
+  return VarDesc::lod_tensor(name, {type, dims}, static_cast<std::int32_t>(of(3)));
+}
+
+}  // namespace
+
+TEST_CASE("infer_shapes gives dimensions or refuses, whatever is described, and whatever is missing") {
+  std::minstd_rand random(7);
+  const auto drop_one = [&](auto& list) {
+    if (!list.empty()) list.erase(list.begin() + static_cast<std::ptrdiff_t>(random() % list.size()));
+  };
+  for (const lod::OpDesc& sample : lod_test::sample_operators()) {
+    INFO(sample.type);
+    for (int trial = 0; trial < 40; ++trial) {
+      lod::OpDesc op = sample;
+      // All of it in some trials; in others without a parameter, an argument or an attribute.
+      if (trial % 4 == 1) drop_one(op.inputs);
+      if (trial % 4 == 2) drop_one(op.attrs);
+      if (trial % 8 == 3 && !op.inputs.empty()) op.inputs[random() % op.inputs.size()].arguments.clear();
+      if (trial % 8 == 7) drop_one(op.outputs);
+      ProgramDesc program = program_of({op});
+      lod_test::add_block(program, {});
+      for (const auto& parameter : op.inputs) {
+        for (const std::string& name : parameter.arguments) {
+          for (VarDesc& var : program.blocks[0].vars) {
+            if (var.name == name) var = described_at_random(name, random);
+            if (var.name == name && random() % 4 == 0) var.persistable = true;
+          }
+        }
+      }
+      if (refusal(program) != "nothing") continue;
+      infer_shapes(program);
+      for (const VarDesc& var : program.blocks[0].vars) {
+        if (!var.type.lod_tensor) continue;
+        for (const std::int64_t dim : var.type.lod_tensor->tensor.dims) CHECK(dim >= -1);
+      }
+    }
   }
 }
 

@@ -154,6 +154,19 @@ TEST_CASE("PTX, words: parts are put together and taken apart, the first one low
   CHECK(words[1] == 0x5566778877885566U);
 }
 
+TEST_CASE("PTX, predicates: one that holds may be -1, as nvcc writes it") {
+  const auto holds = [](const std::string& statement) {
+    const std::string store = "selp.u16 %rs10, 1, 0, %p3;\nst.global.u16 [%rd3], %rs10;";
+    return run_statements("mov.pred %p1, -1;\nmov.pred %p2, %p1;\n" + statement + ";\n" + store,
+                          {.threads = 1, .before_kernel = {}})
+        .at(0);
+  };
+  CHECK(holds("mov.pred %p3, %p2") == 1);
+  CHECK(holds("not.pred %p3, %p2") == 0);
+  CHECK(holds("xor.pred %p3, %p1, %p2") == 0);
+  CHECK(holds("and.pred %p3, %p2, -1") == 1);
+  CHECK(holds("setp.eq.s32 %p2, 1, 1;\nxor.pred %p3, %p1, %p2") == 0);
+}
 TEST_CASE("PTX, conversions: between integers, the sign of the source counts") {
   CHECK(calculate<s32>("cvt.s32.s8", 0x80) == -128);
   CHECK(calculate<u32>("cvt.u32.u8", 0x1ff) == 0xff);
@@ -296,6 +309,10 @@ TEST_CASE("PTX: what is not understood is an error that has the statement") {
                                       "prmt.b32.f4e %r2, %r1, %r1, %r1",
                                       "setp.lt.and.s32 %p1, %r1, %r1, %p2",
                                       "mov.u32 %r2, %smid",
+                                      "mov.b128 %rd2, %rd1",
+                                      "add.f16x2 %r2, %r1, %r1",
+                                      "cvta.param.u64 %rd2, %rd1",
+                                      "isspacep.param %p1, %rd1",
                                       "add.u32 %r2, %r99, 1",
                                       "bar.sync 1, 64",
                                       "@%p1 call nothing, ()",

@@ -34,6 +34,8 @@ struct bf16 {
 
 template <class T>
 T taken(u64 word) {
+  // Predicates that hold may be -1: `mov.pred %p1, -1`.
+  if constexpr (std::is_same_v<T, bool>) return word != 0;
   T value;
   std::memcpy(&value, &word, sizeof value);
   return value;
@@ -80,6 +82,7 @@ struct Types {
   template <class F>
   static Handler call(std::string_view type, const F& f) {
     Handler handler = nullptr;
+    if (type.empty()) return handler;
     ((handler == nullptr && is<Ts>(type) ? (handler = f.template operator()<Ts>(), 0) : 0), ...);
     return handler;
   }
@@ -446,8 +449,27 @@ void copy_number(void* to, const void* from, std::size_t bytes) {
       break;
   }
 }
+/// What a register has of a number in memory.
+u64 loaded_word(const Instruction& one, const void* from, std::size_t k) {
+  u64 word = 0;
+  copy_number(&word, static_cast<const std::byte*>(from) + k * one.bytes, one.bytes);
+  if (one.is_signed) {
+    const int above = 64 - 8 * one.bytes;
+    word = static_cast<u64>(static_cast<s64>(word << above) >> above);
+  }
+  return word & one.to_bits[k];
+}
 void load(Warp& warp, const Instruction& one, u32 lanes) {
   warp.count_access(one, lanes);
+  if (const std::byte* const first = warp.in_local(one, lanes); first != nullptr) {
+    const std::size_t step = warp.local_bytes();
+    for (std::size_t k = 0; k < one.numbers; ++k) {
+      if (one.to[k] == no_register) continue;
+      u64* const to = warp.lanes(one.to[k]);
+      for_each_lane(lanes, [&](int lane) { to[lane] = loaded_word(one, first + static_cast<u32>(lane) * step, k); });
+    }
+    return;
+  }
   std::byte bytes[32];
   u64 loaded = ~u64{0};
   for_each_lane(lanes, [&](int lane) {
@@ -456,18 +478,22 @@ void load(Warp& warp, const Instruction& one, u32 lanes) {
     if (one.space != Space::parameter || address != loaded) warp.load(one, lane, address, bytes);
     loaded = address;
     for (std::size_t k = 0; k < one.numbers; ++k) {
-      u64 word = 0;
-      copy_number(&word, bytes + k * one.bytes, one.bytes);
-      if (one.is_signed) {
-        const int above = 64 - 8 * one.bytes;
-        word = static_cast<u64>(static_cast<s64>(word << above) >> above);
-      }
-      if (one.to[k] != no_register) warp.lanes(one.to[k])[lane] = word & one.to_bits[k];
+      if (one.to[k] != no_register) warp.lanes(one.to[k])[lane] = loaded_word(one, bytes, k);
     }
   });
 }
 void store(Warp& warp, const Instruction& one, u32 lanes) {
   warp.count_access(one, lanes);
+  if (std::byte* const first = warp.in_local(one, lanes); first != nullptr) {
+    const std::size_t step = warp.local_bytes();
+    for (std::size_t k = 0; k < one.numbers; ++k) {
+      const u64* const from = warp.lanes(one.from[k + 1]);
+      for_each_lane(lanes, [&](int lane) {
+        copy_number(first + static_cast<u32>(lane) * step + k * one.bytes, &from[lane], one.bytes);
+      });
+    }
+    return;
+  }
   for_each_lane(lanes, [&](int lane) {
     std::byte bytes[32];
     for (std::size_t k = 0; k < one.numbers; ++k) {
@@ -632,7 +658,13 @@ void trap(Warp& warp, const Instruction& one, u32 lanes) { warp.fault(one, std::
 void move(Warp& warp, const Instruction& one, u32 lanes) {
   const unsigned bits = 8U * one.bytes / one.numbers;
   const u64 part = bits == 64 ? ~u64{0} : (u64{1} << bits) - 1;
-  const bool has_parts = one.numbers > 1 && one.from[1] != no_register;
+  if (one.numbers == 1) {
+    u64* const to = warp.lanes(one.to[0]);
+    const u64* const from = warp.lanes(one.from[0]);
+    for_each_lane(lanes, [&](int lane) { to[lane] = from[lane] & part; });
+    return;
+  }
+  const bool has_parts = one.from[1] != no_register;
   for_each_lane(lanes, [&](int lane) {
     u64 word = warp.lanes(one.from[0])[lane];
     if (has_parts) {
@@ -784,9 +816,11 @@ Handler find_handler(std::string_view operation, Instruction& one) {
     return nullptr;
   }
   if (base == "mov") {
+    if (type.empty()) return nullptr;
     one.bytes = static_cast<std::uint8_t>(type.ends_with("64") ? 8 : type.ends_with("16") ? 2 : 4);
     return move;
   }
+  if (has("param") && (base == "cvta" || base == "isspacep")) return nullptr;
   if (base == "cvta") return has("to") ? remove_window : add_window;
   if (base == "isspacep") return is_in_space;
   if (base == "membar" || base == "fence") return fence;

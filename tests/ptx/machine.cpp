@@ -474,7 +474,7 @@ std::int64_t Warp::run(std::int64_t most) {
         ++at;
         continue;
       }
-      work.lane_instructions += std::popcount(active);
+      work.lane_instructions += active == ~std::uint32_t{0} ? warp_lanes : std::popcount(active);
       switch (one.control) {
         case Control::next:
           one.handler(*this, one, active);
@@ -613,7 +613,7 @@ std::byte* Warp::checked(const Instruction& instruction, int l, std::uint64_t ad
     case Space::shared:
       return block_->shared(*this, instruction, l, address & 0xffffffffU, writes, is_atomic);
     case Space::local: {
-      const std::size_t size = local_.size() / warp_lanes;
+      const std::size_t size = local_bytes();
       if (address > size || bytes > size - address) fault(instruction, l, "touches what is no local memory");
       return local_.data() + static_cast<std::size_t>(l) * size + address;
     }
@@ -627,6 +627,21 @@ std::byte* Warp::checked(const Instruction& instruction, int l, std::uint64_t ad
     default:
       return block_->machine().global(*this, instruction, l, address, bytes, writes);
   }
+}
+
+std::byte* Warp::in_local(const Instruction& instruction, std::uint32_t active) {
+  if (instruction.space != Space::local && instruction.space != Space::generic) return nullptr;
+  const std::uint64_t* const base = lanes(instruction.from[0]);
+  const std::uint64_t first = base[std::countr_zero(active)];
+  if (instruction.space == Space::generic && (first & window_mask) != local_window) return nullptr;
+  std::uint64_t other = 0;
+  for (std::uint32_t rest = active; rest != 0; rest &= rest - 1) other |= base[std::countr_zero(rest)] ^ first;
+  if (other != 0) return nullptr;
+  std::uint64_t address = first + static_cast<std::uint64_t>(instruction.offset);
+  if (instruction.space == Space::generic) address -= local_window;
+  const std::size_t bytes = std::size_t{instruction.bytes} * instruction.numbers, size = local_bytes();
+  if ((address & (bytes - 1)) != 0 || address > size || bytes > size - address) return nullptr;
+  return local_.data() + address;
 }
 
 void Warp::load(const Instruction& instruction, int l, std::uint64_t address, void* to) {

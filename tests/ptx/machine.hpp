@@ -85,6 +85,10 @@ class Warp {
   /// Copies bytes of the memory of a lane from or to an address, and checks that it may.
   void load(const Instruction& instruction, int lane, std::uint64_t address, void* to);
   void store(const Instruction& instruction, int lane, std::uint64_t address, const void* from);
+  /// Where an address that is the same for all these lanes lies in the local memory of lane 0: that of each lane is
+  /// `local_bytes()` after the one before. Null if it is elsewhere, or if an access there is a fault.
+  std::byte* in_local(const Instruction& instruction, std::uint32_t lanes);
+  [[nodiscard]] std::size_t local_bytes() const { return local_.size() / warp_lanes; }
   /// Counts an access of all these lanes.
   void count_access(const Instruction& instruction, std::uint32_t lanes);
 

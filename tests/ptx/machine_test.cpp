@@ -146,6 +146,94 @@ odd:
   for (u32 t = 0; t < 32; ++t) CHECK(words[t] == expected(expected(t)));
 }
 
+TEST_CASE("PTX, threads: arguments are numbers, with and without a sign, and several in one") {
+  TestLaunch how;
+  how.threads = 1;
+  how.before_kernel = R"(
+.func (.param .align 8 .b8 result[16]) both(.param .b32 first, .param .align 8 .b8 second[16])
+{
+  .reg .b32 %r<3>;
+  .reg .b64 %rd<3>;
+  ld.param.s8 %r1, [first];
+  ld.param.u16 %r2, [first];
+  st.param.v2.b32 [result], {%r1, %r2};
+  ld.param.u64 %rd1, [second+8];
+  st.param.b64 [result+8], %rd1;
+  ret;
+}
+)";
+  const auto words = run_statements(R"(
+    {
+    .param .b32 param0;
+    .param .align 8 .b8 param1[16];
+    .param .align 8 .b8 retval0[16];
+    st.param.b32 [param0], 0x12345680;
+    st.param.b64 [param1+8], 77;
+    call.uni (retval0), both, (param0, param1);
+    ld.param.v2.u32 {%r2, %r3}, [retval0];
+    ld.param.u64 %rd4, [retval0+8];
+    st.global.v2.u32 [%rd1], {%r2, %r3};
+    st.global.u64 [%rd1+8], %rd4;
+    })",
+                                    how);
+  CHECK(words[0] == (u64{0x5680} << 32U | 0xffffff80U));
+  CHECK(words[1] == 77);
+}
+TEST_CASE("PTX, threads: functions call each other, as deep as they are, but not themselves") {
+  const auto sum_of = [](int depth, const std::string& innermost) {
+    TestLaunch how;
+    for (int k = 0; k < depth; ++k) {
+      const std::string callee = k == 0 ? innermost : "add" + std::to_string(k - 1);
+      how.before_kernel += ".func (.param .b32 result) add" + std::to_string(k) + R"((.param .b32 argument)
+{
+  .local .align 4 .b8 depot[4];
+  .reg .b32 %r<4>;
+  .reg .b64 %rd<2>;
+  mov.u64 %rd1, depot;
+  ld.param.u32 %r1, [argument];
+  st.local.u32 [%rd1], %r1;
+)" + (callee.empty() ? "mov.u32 %r2, 0;" : R"(
+  {
+  .param .b32 param0;
+  .param .b32 retval0;
+  st.param.b32 [param0], %r1;
+  call.uni (retval0), )" + callee + R"(, (param0);
+  ld.param.b32 %r2, [retval0];
+  })") + R"(
+  ld.local.u32 %r3, [%rd1];
+  add.u32 %r3, %r3, %r2;
+  st.param.b32 [result], %r3;
+  ret;
+}
+)";
+    }
+    return run_statements(R"(
+    {
+    .param .b32 param0;
+    .param .b32 retval0;
+    st.param.b32 [param0], %r1;
+    call.uni (retval0), add)" +
+                              std::to_string(depth - 1) + R"(, (param0);
+    ld.param.b32 %r2, [retval0];
+    st.global.u32 [%rd3], %r2;
+    })",
+                          how);
+  };
+  const auto words = sum_of(30, "");
+  for (u32 t = 0; t < 32; ++t) CHECK(words[t] == 30 * t);
+  CHECK_THROWS_WITH_AS(sum_of(2, "add1"), doctest::Contains("functions that call themselves"), std::runtime_error);
+}
+TEST_CASE("PTX, threads: an argument has no address and no parts, and a function no shared memory") {
+  for (const std::string statement :
+       {"mov.b64 %rd1, argument", "ld.param.u32 %rd1, [argument+4]", "st.param.b32 [argument], 1",
+        "atom.param.add.u64 %rd1, [argument], 1", ".shared .align 4 .b8 memory[4]"}) {
+    CAPTURE(statement);
+    TestLaunch how;
+    how.before_kernel = ".func f(.param .b64 argument)\n{\n.reg .b64 %rd<2>;\n" + statement + ";\nret;\n}\n";
+    CHECK_THROWS_WITH_AS(run_statements("{ .param .b64 param0; call.uni f, (param0); }", how),
+                         doctest::Contains("is not understood"), std::runtime_error);
+  }
+}
 TEST_CASE("PTX, threads: blocks and threads find their place") {
   TestLaunch how = threads(64);
   how.blocks = 2;

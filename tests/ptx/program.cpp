@@ -159,6 +159,13 @@ class Decoder {
   struct Symbol {
     Space space;
     std::size_t offset;
+    bool is_argument = false;      ///< of a function, or its result
+    Register place = no_register;  ///< of an argument that is one number, which has no address
+    std::size_t bytes = 0;
+  };
+  struct Address {
+    std::string_view name;
+    std::int64_t offset = 0;
   };
   struct Scope {
     std::map<std::string_view, Register> registers;
@@ -167,12 +174,19 @@ class Decoder {
     std::map<std::string_view, Symbol> symbols;
     std::map<std::string_view, std::uint32_t> labels;
     std::vector<std::pair<std::size_t, std::string_view>> branches;  ///< to labels of this scope or of an outer one
-    bool is_function = false;
+    std::string_view function;                                       ///< of which it is the body; otherwise empty
     std::vector<std::size_t> returns;
   };
 
   [[noreturn]] static void fail(std::string_view what, std::string_view text) {
     throw std::runtime_error("ptx: " + std::string(what) + ": " + std::string(text));
+  }
+
+  /// Null in the body of the kernel itself.
+  Scope* innermost_function() {
+    const auto found =
+        std::find_if(scopes_.rbegin(), scopes_.rend(), [](const Scope& scope) { return !scope.function.empty(); });
+    return found == scopes_.rend() ? nullptr : &*found;
   }
 
   void close_scope() {
@@ -182,7 +196,7 @@ class Decoder {
       const auto found = scope.labels.find(label);
       if (found != scope.labels.end()) {
         kernel_.code[at].target = found->second;
-      } else if (scopes_.empty() || scope.is_function) {
+      } else if (scopes_.empty() || !scope.function.empty()) {
         fail("a label is missing", label);
       } else {
         scopes_.back().branches.emplace_back(at, label);
@@ -219,10 +233,12 @@ class Decoder {
     if (text.empty()) return;
     if (text.starts_with(".pragma")) return;
     if (text.starts_with(".reg")) return declare_registers(text);
-    if (text.starts_with(".shared")) return declare(text, Space::shared, kernel_.shared_bytes);
-    if (text.starts_with(".local") || text.starts_with(".param")) {
-      return declare(text, Space::local, kernel_.local_bytes);
+    if (text.starts_with(".shared")) {
+      if (innermost_function() != nullptr) fail("shared memory of a function is not understood", text);
+      return declare(text, Space::shared, kernel_.shared_bytes);
     }
+    if (text.starts_with(".local")) return declare(text, Space::local, kernel_.local_bytes);
+    if (text.starts_with(".param")) return declare_argument(Declaration(text));
     if (text[0] == '.') fail("a directive is not understood", text);
     instruction(text);
   }
@@ -248,6 +264,17 @@ class Decoder {
       used += variable.bytes();
     }
   }
+  /// Numbers are in registers, as they are on a GPU; the rest is in local memory.
+  void declare_argument(const Declaration& argument) {
+    Symbol& symbol = scopes_.back().symbols[argument.name] = {Space::local, 0, true};
+    if (argument.count == 1 && argument.bytes() <= 8) {
+      symbol.place = kernel_.registers++;
+      symbol.bytes = argument.bytes();
+    } else {
+      symbol.offset = kernel_.local_bytes = rounded_up(kernel_.local_bytes, argument.alignment);
+      kernel_.local_bytes += argument.bytes();
+    }
+  }
 
   Register add_register(Scope& scope, std::string_view name, std::size_t bits) {
     const Register place = kernel_.registers++;
@@ -269,7 +296,7 @@ class Decoder {
         }
       }
       if (found != scope->registers.end()) return std::pair{found->second, scope->register_bits[found->second]};
-      if (scope->is_function) break;
+      if (!scope->function.empty()) break;
     }
     return std::nullopt;
   }
@@ -282,7 +309,7 @@ class Decoder {
     for (auto scope = scopes_.rbegin(); scope != scopes_.rend(); ++scope) {
       const auto found = scope->symbols.find(name);
       if (found != scope->symbols.end()) return found->second;
-      if (scope->is_function) break;
+      if (!scope->function.empty()) break;
     }
     return std::nullopt;
   }
@@ -315,7 +342,10 @@ class Decoder {
     for (const auto& [name, place] : specials) {
       if (name == text) return place;
     }
-    if (const auto symbol = find_symbol(text)) return constant(symbol->offset);
+    if (const auto symbol = find_symbol(text)) {
+      if (symbol->is_argument) fail("the address of an argument is not understood", text);
+      return constant(symbol->offset);
+    }
     if (const std::byte* const memory = program_.variable(text))
       return constant(reinterpret_cast<std::uintptr_t>(memory));
     fail("an operand is not understood", text);
@@ -365,9 +395,8 @@ class Decoder {
       return;
     }
     if (base == "ret" || base == "exit") {
-      const auto function =
-          std::find_if(scopes_.rbegin(), scopes_.rend(), [](const Scope& scope) { return scope.is_function; });
-      if (base == "ret" && function != scopes_.rend()) {
+      Scope* const function = innermost_function();
+      if (base == "ret" && function != nullptr) {
         one.control = Control::branch;
         function->returns.push_back(kernel_.code.size());
       } else {
@@ -381,7 +410,26 @@ class Decoder {
     if (base == "ld" || base == "st") {
       const bool loads = base == "ld";
       const auto values = braced(operands.at(loads ? 0 : 1));
-      address(one, operands.at(loads ? 1 : 0));
+      const Address where = address_in(operands.at(loads ? 1 : 0));
+      const auto symbol = find_symbol(where.name);
+      if (symbol && symbol->place != no_register) {
+        const bool is_all = one.bytes == symbol->bytes || (loads && one.bytes < symbol->bytes);
+        if (one.space != Space::parameter || where.offset != 0 || values.size() != 1 || !is_all) {
+          fail("a part of an argument is not understood", text);
+        }
+        const bool is_signed = loads && one.is_signed;
+        one.handler = find_handler((is_signed ? "cvt.s64.s" : "cvt.u64.u") + std::to_string(8 * one.bytes), one);
+        one.from[0] = loads ? symbol->place : source(values[0]);
+        if (loads) {
+          destination(one, 0, values[0]);
+        } else {
+          one.to[0] = symbol->place;
+          one.to_bits[0] = ~std::uint64_t{0};
+        }
+        kernel_.code.push_back(one);
+        return;
+      }
+      address(one, where);
       for (std::size_t k = 0; k < values.size(); ++k) {
         if (loads) {
           destination(one, k, values[k]);
@@ -392,7 +440,7 @@ class Decoder {
     } else if (base == "atom" || base == "red") {
       std::size_t k = 0;
       if (base == "atom") destination(one, 0, operands.at(k++));
-      address(one, operands.at(k++));
+      address(one, address_in(operands.at(k++)));
       for (std::size_t place = 1; k < operands.size(); ++k, ++place) one.from.at(place) = source(operands[k]);
     } else if (base == "prefetch" || base == "membar" || base == "fence" || base == "griddepcontrol" ||
                base == "nanosleep" || base == "trap") {
@@ -426,18 +474,24 @@ class Decoder {
     kernel_.code.push_back(one);
   }
   /// What is in [brackets].
-  void address(Instruction& one, std::string_view text) {
+  static Address address_in(std::string_view text) {
     if (!text.starts_with('[')) fail("an address has no brackets", text);
     text = trimmed(text.substr(1, text.size() - 2));
     const std::size_t plus = text.find_first_of("+-", 1);
-    std::string_view name = trimmed(text.substr(0, plus));
+    Address address{trimmed(text.substr(0, plus))};
     if (plus != std::string_view::npos) {
       std::string_view offset = trimmed(text.substr(plus));
       if (offset[0] == '+') offset.remove_prefix(1);
-      one.offset = static_cast<std::int64_t>(number(offset).value());
+      address.offset = static_cast<std::int64_t>(number(offset).value());
     }
-    if (const auto symbol = find_symbol(name); symbol && one.space == Space::parameter) one.space = symbol->space;
-    one.from[0] = source(name);
+    return address;
+  }
+  void address(Instruction& one, const Address& where) {
+    const auto symbol = find_symbol(where.name);
+    if (symbol && symbol->place != no_register) fail("the address of an argument is not understood", one.text);
+    if (symbol && one.space == Space::parameter) one.space = symbol->space;
+    one.from[0] = symbol ? constant(symbol->offset) : source(where.name);
+    one.offset = where.offset;
   }
 
   /// call (result), function, (arguments)
@@ -457,7 +511,7 @@ class Decoder {
     // (results) name (parameters) {
     std::string_view rest_of_function = function->second;
     Scope scope;
-    scope.is_function = true;
+    scope.function = name;
     const std::size_t body = rest_of_function.find('{');
     std::string_view head = rest_of_function.substr(0, body);
     const auto bind = [&](const std::vector<std::string_view>& actual) {
@@ -471,7 +525,7 @@ class Decoder {
     };
     bind(results);
     bind(arguments);
-    if (std::count_if(scopes_.begin(), scopes_.end(), [](const Scope& each) { return each.is_function; }) > 16) {
+    if (std::any_of(scopes_.begin(), scopes_.end(), [&](const Scope& each) { return each.function == name; })) {
       fail("functions that call themselves are not understood", text);
     }
     scopes_.push_back(std::move(scope));

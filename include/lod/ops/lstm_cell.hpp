@@ -24,6 +24,7 @@
 #include <lod/ops/recurrent_cell.hpp>
 
 #include <cstdint>
+#include <optional>
 #include <utility>
 
 namespace lod::inline LOD_INTERFACE::op {
@@ -100,7 +101,21 @@ struct LstmUnits {
   const T* recurrent;  ///< {size, 4 size}
   const T* bias;       ///< added to the contributions of x, in the order of the gates; null for zeros
   const T* peepholes;  ///< null for zeros
+  std::optional<kernel::LstmFunctions> functions = {};  ///< in place of those of `lstm`
 };
+
+/// Launches the step with peepholes, or the one backwards, with the functions of the units after `arguments`.
+template <template <class...> class Step, Executor E, class T, class... Arguments>
+void launch_with_peepholes(const E& executor, const LstmUnits<T>& units, std::int64_t active,
+                           const Arguments&... arguments) {
+  if (const auto& f = units.functions) {
+    using Function = kernel::StepFunction;
+    launch(kernel::StepStates(), executor, active,
+           Step<T, Function, Function>{units.size, units.order, arguments..., f->gates, f->candidate, f->cell});
+  } else {
+    launch(kernel::StepStates(), executor, active, Step<T>{units.size, units.order, arguments...});
+  }
+}
 
 /// A step of so many sequences from the states before, null for zeros. `gates` are the contributions of x, on return i,
 /// f, g and o.
@@ -112,10 +127,9 @@ void lstm_step(const E& executor, const LstmUnits<T>& units, std::int64_t active
     matrix_product(executor, false, false, active, 4 * size, size, 1, hidden_before, size, units.recurrent, 4 * size, 1,
                    gates, 4 * size);
   }
-  if (units.bias || units.peepholes) {
-    launch(
-        kernel::StepStates(), executor, active,
-        kernel::PeepholeLstmStep<T>{size, units.order, units.bias, units.peepholes, cell_before, gates, cell, hidden});
+  if (units.bias || units.peepholes || units.functions) {
+    launch_with_peepholes<kernel::PeepholeLstmStep>(executor, units, active, units.bias, units.peepholes, cell_before,
+                                                    gates, cell, hidden);
   } else {
     launch(kernel::StepStates(), executor, active, kernel::LstmStep<T>{size, cell_before, gates, cell, hidden});
   }
@@ -136,10 +150,10 @@ class LstmStepsBack {
   void step(std::int64_t active, const T* gates, const T* cell_before, const T* cell, const T* dhidden, T* dstate,
             T* dcell, T* dgates, T* dpeepholes) const {
     const std::int64_t size = units_.size;
-    if (units_.bias || units_.peepholes) {
-      launch(kernel::StepStates(), executor_, active,
-             kernel::PeepholeLstmStepGrad<T>{size, units_.order, units_.peepholes, gates, cell_before, cell, dhidden,
-                                             dstate, dcell, dgates, dpeepholes});
+    if (units_.bias || units_.peepholes || units_.functions) {
+      launch_with_peepholes<kernel::PeepholeLstmStepGrad>(executor_, units_, active, units_.peepholes, gates,
+                                                          cell_before, cell, dhidden, dstate, dcell, dgates,
+                                                          dpeepholes);
     } else {
       launch(kernel::StepStates(), executor_, active,
              kernel::LstmStepGrad<T>{size, gates, cell_before, cell, dhidden, dstate, dcell, dgates});
@@ -189,8 +203,10 @@ struct Declared<op::lstm_cell> : Takes<Tensor, Tensor, Tensor, Of<LstmWeights>>,
   static constexpr const char* name = "lstm_cell";
   using Gradient = op::lstm_cell_grad;
   template <class T>
-  using Kernels = kernel::Instances<kernel::Instance<kernel::StepStates, kernel::LstmStep<T>>,
-                                    kernel::Instance<kernel::StepStates, kernel::PeepholeLstmStep<T>>>;
+  using Kernels = kernel::Instances<
+      kernel::Instance<kernel::StepStates, kernel::LstmStep<T>>,
+      kernel::Instance<kernel::StepStates, kernel::PeepholeLstmStep<T>>,
+      kernel::Instance<kernel::StepStates, kernel::PeepholeLstmStep<T, kernel::StepFunction, kernel::StepFunction>>>;
   template <Executor E, class T>
   static void run(const E& executor, const Input<E, T>& x, const Input<E, T>& hidden, const Input<E, T>& cell,
                   const LstmWeights<T, typename E::device>& weights, const To<E, T>& new_hidden,
@@ -224,8 +240,11 @@ struct Declared<op::lstm_cell_grad> : Takes<Tensor, Tensor, Tensor, Tensor, Tens
                                       GivesAll<LstmCellGrad, Tensor, Of<LstmWeights>, Tensor, Tensor> {
   static constexpr const char* name = "lstm_cell_grad";
   template <class T>
-  using Kernels = kernel::Instances<kernel::Instance<kernel::StepStates, kernel::LstmStepGrad<T>>,
-                                    kernel::Instance<kernel::StepStates, kernel::PeepholeLstmStepGrad<T>>>;
+  using Kernels =
+      kernel::Instances<kernel::Instance<kernel::StepStates, kernel::LstmStepGrad<T>>,
+                        kernel::Instance<kernel::StepStates, kernel::PeepholeLstmStepGrad<T>>,
+                        kernel::Instance<kernel::StepStates,
+                                         kernel::PeepholeLstmStepGrad<T, kernel::StepFunction, kernel::StepFunction>>>;
   template <Executor E, class T>
   static void run(const E& executor, const Input<E, T>& dhidden, const Input<E, T>& dcell, const Input<E, T>& x,
                   const Input<E, T>& hidden, const Input<E, T>& cell, const LstmWeights<T, typename E::device>& weights,

@@ -42,13 +42,65 @@ struct LstmStep {
     lanes.store(hidden + at, o * lanes.hyperbolic_tangent(c));
   }
 };
+/// The logistic function of a step. `back` leads a gradient with respect to `y`, which the function gave, back to what
+/// it was given.
+struct StepSigmoid {
+  LOD_ON_THE_CALLERS_SIDE
+  template <class Lanes, class V>
+  LOD_TAGGED LOD_HOST_DEVICE V operator()(const Lanes& lanes, const V& x) const {
+    return lanes.sigmoid(x);
+  }
+  LOD_ON_THE_CALLERS_SIDE
+  template <class Lanes, class V>
+  LOD_TAGGED LOD_HOST_DEVICE V back(const Lanes& lanes, const V& dy, const V& y) const {
+    return dy * y * (lanes.one() - y);
+  }
+};
+/// The hyperbolic tangent of a step, as StepSigmoid.
+struct StepTanh {
+  LOD_ON_THE_CALLERS_SIDE
+  template <class Lanes, class V>
+  LOD_TAGGED LOD_HOST_DEVICE V operator()(const Lanes& lanes, const V& x) const {
+    return lanes.hyperbolic_tangent(x);
+  }
+  LOD_ON_THE_CALLERS_SIDE
+  template <class Lanes, class V>
+  LOD_TAGGED LOD_HOST_DEVICE V back(const Lanes& lanes, const V& dy, const V& y) const {
+    return dy * (lanes.one() - y * y);
+  }
+};
+/// The function of a step that a program names, as StepSigmoid.
+struct StepFunction {
+  enum Name { SIGMOID, TANH, RELU, IDENTITY };
+
+  Name name = IDENTITY;
+
+  LOD_ON_THE_CALLERS_SIDE
+  template <class Lanes, class V>
+  LOD_TAGGED LOD_HOST_DEVICE V operator()(const Lanes& lanes, const V& x) const {
+    if (name == SIGMOID) return StepSigmoid()(lanes, x);
+    if (name == TANH) return StepTanh()(lanes, x);
+    return name == RELU ? lanes.if_positive(x, x) : x;
+  }
+  LOD_ON_THE_CALLERS_SIDE
+  template <class Lanes, class V>
+  LOD_TAGGED LOD_HOST_DEVICE V back(const Lanes& lanes, const V& dy, const V& y) const {
+    if (name == SIGMOID) return StepSigmoid().back(lanes, dy, y);
+    if (name == TANH) return StepTanh().back(lanes, dy, y);
+    return name == RELU ? lanes.if_positive(y, dy) : dy;
+  }
+};
+/// The functions of the gates i, f and o, of the candidate g, and of the cell, where a program names them.
+struct LstmFunctions {
+  StepFunction gates, candidate, cell;
+};
 /// Where in a row of gates each begins.
 struct LstmOrder {
   std::int64_t input, forget, candidate, output;
 };
 /// The step with peepholes: `peepholes` are Pi Pf Po. `bias` is in the order of the gates. Null pointers stand for
-/// zeros.
-template <class T>
+/// zeros. `Gate` is the type of the function of the gates i, f and o, `State` that of those of g and c.
+template <class T, class Gate = StepSigmoid, class State = StepTanh>
 struct PeepholeLstmStep {
   using value_type = T;
 
@@ -60,6 +112,8 @@ struct PeepholeLstmStep {
   T* gates;
   T* cell;
   T* hidden;
+  Gate of_gates = {};
+  State of_candidate = {}, of_cell = {};
 
   static constexpr std::int64_t arrays = 12;
   LOD_ON_THE_CALLERS_SIDE
@@ -68,21 +122,20 @@ struct PeepholeLstmStep {
     T* const gate = gates + row * 4 * size + column;
     const std::int64_t at = row * size + column;
     const auto before = lanes.load(cell_before, at);
-    const auto i = lanes.sigmoid(lanes.load(gate, order.input) + lanes.load(bias, column + order.input) +
-                                 lanes.load(peepholes, column) * before);
-    const auto f = lanes.sigmoid(lanes.load(gate, order.forget) + lanes.load(bias, column + order.forget) +
-                                 lanes.load(peepholes, column + size) * before);
-    const auto g =
-        lanes.hyperbolic_tangent(lanes.load(gate, order.candidate) + lanes.load(bias, column + order.candidate));
+    const auto i = of_gates(lanes, lanes.load(gate, order.input) + lanes.load(bias, column + order.input) +
+                                       lanes.load(peepholes, column) * before);
+    const auto f = of_gates(lanes, lanes.load(gate, order.forget) + lanes.load(bias, column + order.forget) +
+                                       lanes.load(peepholes, column + size) * before);
+    const auto g = of_candidate(lanes, lanes.load(gate, order.candidate) + lanes.load(bias, column + order.candidate));
     const auto c = f * before + i * g;
-    const auto o = lanes.sigmoid(lanes.load(gate, order.output) + lanes.load(bias, column + order.output) +
-                                 lanes.load(peepholes, column + 2 * size) * c);
+    const auto o = of_gates(lanes, lanes.load(gate, order.output) + lanes.load(bias, column + order.output) +
+                                       lanes.load(peepholes, column + 2 * size) * c);
     lanes.store(gate + order.input, i);
     lanes.store(gate + order.forget, f);
     lanes.store(gate + order.candidate, g);
     lanes.store(gate + order.output, o);
     lanes.store(cell + at, c);
-    lanes.store(hidden + at, o * lanes.hyperbolic_tangent(c));
+    lanes.store(hidden + at, o * of_cell(lanes, c));
   }
 };
 /// The step backwards. The gradient with respect to h is the sum of `dhidden`, which may be null, and `dstate`. `dcell`
@@ -124,7 +177,7 @@ struct LstmStepGrad {
 };
 /// The step with peepholes backwards. `dpeepholes` are the products that, summed over all rows, are the gradient with
 /// respect to Pi Pf Po; null, as `peepholes`, where there are none.
-template <class T>
+template <class T, class Gate = StepSigmoid, class State = StepTanh>
 struct PeepholeLstmStepGrad {
   using value_type = T;
 
@@ -139,6 +192,8 @@ struct PeepholeLstmStepGrad {
   T* dcell;
   T* dgates;
   T* dpeepholes;
+  Gate of_gates = {};
+  State of_candidate = {}, of_cell = {};
 
   static constexpr std::int64_t arrays = 20;
   LOD_ON_THE_CALLERS_SIDE
@@ -147,19 +202,18 @@ struct PeepholeLstmStepGrad {
     const std::int64_t first = row * 4 * size + column, at = row * size + column;
     const T* const gate = gates + first;
     T* const dgate = dgates + first;
-    const auto one = lanes.one();
     const auto i = lanes.load(gate, order.input), f = lanes.load(gate, order.forget);
     const auto g = lanes.load(gate, order.candidate), o = lanes.load(gate, order.output);
     const auto c = lanes.load(cell, at), before = lanes.load(cell_before, at);
-    const auto shown = lanes.hyperbolic_tangent(c);
+    const auto shown = of_cell(lanes, c);
     const auto dh = lanes.load(dhidden, at) + lanes.load(dstate, at);
-    const auto doutput = dh * shown * o * (one - o);
+    const auto doutput = of_gates.back(lanes, dh * shown, o);
     const auto dc =
-        lanes.load(dcell, at) + dh * o * (one - shown * shown) + doutput * lanes.load(peepholes, column + 2 * size);
-    const auto dinput = dc * g * i * (one - i), dforget = dc * before * f * (one - f);
+        lanes.load(dcell, at) + of_cell.back(lanes, dh * o, shown) + doutput * lanes.load(peepholes, column + 2 * size);
+    const auto dinput = of_gates.back(lanes, dc * g, i), dforget = of_gates.back(lanes, dc * before, f);
     lanes.store(dgate + order.input, dinput);
     lanes.store(dgate + order.forget, dforget);
-    lanes.store(dgate + order.candidate, dc * i * (one - g * g));
+    lanes.store(dgate + order.candidate, of_candidate.back(lanes, dc * i, g));
     lanes.store(dgate + order.output, doutput);
     lanes.store(dcell + at,
                 dc * f + dinput * lanes.load(peepholes, column) + dforget * lanes.load(peepholes, column + size));

@@ -36,8 +36,9 @@ namespace lod::inline LOD_INTERFACE::kernel {
 struct TransposeMatrix {};
 /// run(executor, rows, step): calls step(lanes, row, column) for all numbers of `rows` rows of step.size numbers each:
 /// `lanes` stands for one of them, or for as many as a vector has. lanes.load(x, at) are those from x[at] on, zeros if
-/// x is null; lanes.store(y, numbers) writes them; lanes.one() is 1. So a formula is written once for all executors.
-/// step.arrays is how many numbers it touches for each number of a row.
+/// x is null; lanes.store(y, numbers) writes them; lanes.one() is 1; lanes.if_positive(condition, x) is x where
+/// the condition is greater than 0, and 0 elsewhere. So a formula is written once for all executors. step.arrays is how
+/// many numbers it touches for each number of a row.
 struct StepStates {};
 }  // namespace lod::inline LOD_INTERFACE::kernel
 

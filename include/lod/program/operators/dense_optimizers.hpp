@@ -16,8 +16,11 @@
 #include <algorithm>
 #include <array>
 #include <cmath>
+#include <concepts>
 #include <cstddef>
 #include <cstdint>
+#include <limits>
+#include <type_traits>
 #include <vector>
 
 namespace lod::inline LOD_INTERFACE::inline LOD_TARGET::operators_of_programs {
@@ -39,12 +42,38 @@ auto dense_numbers(const P& parameter, const G& gradient, const States&... state
     return gradient.data();
   }
 }
-/// The root of the sum of the squares of numbers.
-template <class F>
-double length_of(std::int64_t count, const F& number) {
-  double squares = 0;
+
+// A finite parameter with finite states stays finite under finite gradients, as with the library's own optimizers.
+
+/// The type in which numbers of type T are updated: squares and their sums neither overflow nor vanish in it.
+template <class T>
+using Wide = std::conditional_t<std::same_as<T, double>, long double, double>;
+
+/// A result as a number of type T: the greatest or least one if it is finite and beyond them.
+template <class T>
+T nearest(Wide<T> number) noexcept {
+  constexpr auto greatest = static_cast<Wide<T>>(std::numeric_limits<T>::max());
+  return static_cast<T>(std::isfinite(number) ? std::clamp(number, -greatest, greatest) : number);
+}
+/// a / b, or 0 if b is 0.
+template <class W>
+W quotient_or_0(W a, W b) noexcept {
+  return b == 0 ? 0 : a / b;
+}
+/// The root of the sum of the squares of number(i), which are of type W.
+template <class W, class F>
+W length_of(std::int64_t count, const F& number) {
+  W squares = 0;
   for (std::int64_t i = 0; i < count; ++i) squares += number(i) * number(i);
   return std::sqrt(squares);
+}
+
+/// Moves a running mean on by `value`, and returns it before it is rounded.
+template <class T>
+Wide<T> averaged(T& mean, double factor, Wide<T> value) {
+  const Wide<T> now = factor * mean + (1 - factor) * value;
+  mean = nearest<T>(now);
+  return now;
 }
 
 /// Moment -> MomentOut; decay = 0.95, epsilon = 1e-6.
@@ -56,12 +85,12 @@ struct StepOfDecayedAdagrad {
   template <class E, class P, class G>
   void operator()(const E&, P& parameter, const G& gradient, double rate, P& squares) const {
     const auto* const given = dense_numbers(parameter, gradient, squares);
+    using T = operation::element_t_of<P>;
     for (std::int64_t i = 0; i < parameter.rows() * parameter.row_size(); ++i) {
-      const auto g = static_cast<double>(given[i]);
+      const auto g = static_cast<Wide<T>>(given[i]);
       auto &s = squares.data()[i], &p = parameter.data()[i];
-      const double sum = decay * static_cast<double>(s) + (1 - decay) * g * g;
-      s = static_cast<operation::element_t_of<P>>(sum);
-      p -= static_cast<operation::element_t_of<P>>(rate * g / (std::sqrt(sum) + epsilon));
+      const auto sum = averaged(s, decay, g * g);
+      p = nearest<T>(p - quotient_or_0(rate * g, std::sqrt(sum) + epsilon));
     }
   }
 };
@@ -76,25 +105,17 @@ struct StepOfAdadelta {
   template <class E, class P, class G>
   void operator()(const E&, P& parameter, const G& gradient, double rate, P& squares, P& updates) const {
     const auto* const given = dense_numbers(parameter, gradient, squares, updates);
+    using T = operation::element_t_of<P>;
     for (std::int64_t i = 0; i < parameter.rows() * parameter.row_size(); ++i) {
-      using T = operation::element_t_of<P>;
-      const auto g = static_cast<double>(given[i]), before = static_cast<double>(updates.data()[i]);
-      const double sum = rho * static_cast<double>(squares.data()[i]) + (1 - rho) * g * g;
-      const double update = -std::sqrt((before + epsilon) / (sum + epsilon)) * g;
-      squares.data()[i] = static_cast<T>(sum);
-      updates.data()[i] = static_cast<T>(rho * before + (1 - rho) * update * update);
-      parameter.data()[i] += static_cast<T>(rate * update);
+      const auto g = static_cast<Wide<T>>(given[i]);
+      auto &s = squares.data()[i], &u = updates.data()[i], &p = parameter.data()[i];
+      const auto before = u + static_cast<Wide<T>>(epsilon);
+      const auto update = -std::sqrt(quotient_or_0(before, averaged(s, rho, g * g) + epsilon)) * g;
+      averaged(u, rho, update * update);
+      p = nearest<T>(p + rate * update);
     }
   }
 };
-
-/// A running mean of gradients, or of what `value` is.
-template <class T>
-double averaged(T& mean, double factor, double value) {
-  const double now = factor * static_cast<double>(mean) + (1 - factor) * value;
-  mean = static_cast<T>(now);
-  return now;
-}
 
 /// adamax: Param, Grad, LearningRate, Moment, InfNorm, Beta1Pow -> ParamOut, MomentOut, InfNormOut; beta1 = 0.9, beta2
 /// = 0.999, epsilon = 1e-8. The power is updated by another operator.
@@ -115,10 +136,10 @@ RunOperator<E> adamax_step(const OperatorArguments& op) {
       auto p = changed<T>(call, parameter, out), m = changed<T>(call, mean, mean_out);
       auto n = changed<T>(call, norm, norm_out);
       for (std::int64_t i = 0; i < p.rows() * p.row_size(); ++i) {
-        const auto g = static_cast<double>(given[i]);
-        const double greatest = std::max(std::abs(g), beta2 * static_cast<double>(n.data()[i]) + epsilon);
-        n.data()[i] = static_cast<T>(greatest);
-        p.data()[i] -= static_cast<T>(now * averaged(m.data()[i], beta1, g) / greatest);
+        const auto g = static_cast<Wide<T>>(given[i]);
+        const auto greatest = std::max(std::abs(g), beta2 * static_cast<Wide<T>>(n.data()[i]) + epsilon);
+        n.data()[i] = nearest<T>(greatest);
+        p.data()[i] = nearest<T>(p.data()[i] - quotient_or_0(now * averaged(m.data()[i], beta1, g), greatest));
       }
     });
   };
@@ -148,19 +169,19 @@ RunOperator<E> lamb_step(const OperatorArguments& op) {
       const auto* const given = dense_numbers(call.template view<T>(parameter), call.template view<T>(grad),
                                               call.template view<T>(mean), call.template view<T>(squares));
       const std::int64_t count = call.tensor(parameter).rows() * call.tensor(parameter).row_size();
-      const Workspace::Loan<double> steps(call.executor().workspace(), count);
+      const Workspace::Loan<Wide<T>> steps(call.executor().workspace(), count);
       auto p = changed<T>(call, parameter, out), m = changed<T>(call, mean, mean_out);
       auto s = changed<T>(call, squares, squares_out);
       for (std::int64_t i = 0; i < count; ++i) {
-        const auto g = static_cast<double>(given[i]);
-        const double average = averaged(m.data()[i], static_cast<double>(betas[0]), g) / of_mean;
-        const double square = averaged(s.data()[i], static_cast<double>(betas[1]), g * g) / of_squares;
-        steps[i] = average / (std::sqrt(square) + epsilon) + decay * static_cast<double>(p.data()[i]);
+        const auto g = static_cast<Wide<T>>(given[i]);
+        const auto average = averaged(m.data()[i], static_cast<double>(betas[0]), g) / of_mean;
+        const auto square = averaged(s.data()[i], static_cast<double>(betas[1]), g * g) / of_squares;
+        steps[i] = quotient_or_0(average, std::sqrt(square) + epsilon) + decay * p.data()[i];
       }
-      const double length = length_of(count, [&](std::int64_t i) { return static_cast<double>(p.data()[i]); });
-      const double step = length_of(count, [&](std::int64_t i) { return steps[i]; });
-      const double factor = adapts && length > 0 && step > 0 ? now * length / step : now;
-      for (std::int64_t i = 0; i < count; ++i) p.data()[i] -= static_cast<T>(factor * steps[i]);
+      const auto length = length_of<Wide<T>>(count, [&](std::int64_t i) { return static_cast<Wide<T>>(p.data()[i]); });
+      const auto step = length_of<Wide<T>>(count, [&](std::int64_t i) { return steps[i]; });
+      const auto factor = adapts && length > 0 && step > 0 ? now * length / step : now;
+      for (std::int64_t i = 0; i < count; ++i) p.data()[i] = nearest<T>(p.data()[i] - factor * steps[i]);
     });
     advance_powers(call, powers, powers_out, betas);
   };
@@ -185,15 +206,15 @@ struct StepOfLarsMomentum {
     using T = operation::element_t_of<P>;
     const auto* const given = dense_numbers(parameter, gradient, velocity);
     const std::int64_t count = parameter.rows() * parameter.row_size();
-    const double length = length_of(count, [&](std::int64_t i) { return static_cast<double>(parameter.data()[i]); });
-    const double slope = length_of(count, [&](std::int64_t i) { return static_cast<double>(given[i]); });
+    const auto wide = [](T number) { return static_cast<Wide<T>>(number); };
+    const auto length = length_of<Wide<T>>(count, [&](std::int64_t i) { return wide(parameter.data()[i]); });
+    const auto slope = length_of<Wide<T>>(count, [&](std::int64_t i) { return wide(given[i]); });
     const bool adapts = decay > 0 && length > 0 && slope > 0;
-    const double now = adapts ? rate * coefficient * length / (slope + decay * length + epsilon) : rate;
+    const auto now = adapts ? rate * coefficient * length / (slope + decay * length + epsilon) : Wide<T>(rate);
     for (std::int64_t i = 0; i < count; ++i) {
       auto &v = velocity.data()[i], &p = parameter.data()[i];
-      v = static_cast<T>(momentum * static_cast<double>(v) +
-                         now * (static_cast<double>(given[i]) + decay * static_cast<double>(p)));
-      p -= v;
+      v = nearest<T>(momentum * wide(v) + now * (wide(given[i]) + decay * wide(p)));
+      p = nearest<T>(wide(p) - wide(v));
     }
   }
 };

@@ -18,8 +18,12 @@
 #include <lod/program/operators/recurrent.hpp>
 #include <lod/program/variable.hpp>
 
+#include <algorithm>
 #include <array>
 #include <cstdint>
+#include <iterator>
+#include <optional>
+#include <string>
 
 namespace lod::inline LOD_INTERFACE::inline LOD_TARGET::operators_of_programs {
 
@@ -27,6 +31,7 @@ namespace lod::inline LOD_INTERFACE::inline LOD_TARGET::operators_of_programs {
 struct LstmArguments {
   Slot input, initial, initial_cell, weight, bias;
   bool reverse, has_peepholes;
+  std::optional<kernel::LstmFunctions> functions;
 
   explicit LstmArguments(const OperatorArguments& op)
       : input(op.input("Input")),
@@ -36,10 +41,22 @@ struct LstmArguments {
         bias(op.input("Bias")),
         reverse(op.attr("is_reverse", false)),
         has_peepholes(op.attr("use_peepholes", true)) {
-    op.expect_attr("gate_activation", "sigmoid");
-    op.expect_attr("cell_activation", "tanh");
-    op.expect_attr("candidate_activation", "tanh");
+    const kernel::StepFunction gates = function(op, "gate_activation", kernel::StepFunction::SIGMOID);
+    const kernel::StepFunction candidate = function(op, "candidate_activation", kernel::StepFunction::TANH);
+    const kernel::StepFunction cell = function(op, "cell_activation", kernel::StepFunction::TANH);
+    const bool are_usual = gates.name == kernel::StepFunction::SIGMOID &&
+                           candidate.name == kernel::StepFunction::TANH && cell.name == kernel::StepFunction::TANH;
+    if (!are_usual) functions = {gates, candidate, cell};
     if (initial.size != initial_cell.size) op.refuse({"expected both of 'H0' and 'C0', or neither"});
+  }
+  /// The function that an attribute names.
+  static kernel::StepFunction function(const OperatorArguments& op, const char* attr,
+                                       kernel::StepFunction::Name otherwise) {
+    static constexpr const char* names[] = {"sigmoid", "tanh", "relu", "identity"};
+    const std::string name = op.attr(attr, names[otherwise]);
+    const auto* const found = std::find(std::begin(names), std::end(names), name);
+    if (found == std::end(names)) op.refuse_attr(attr, "sigmoid, tanh, relu or identity");
+    return {static_cast<kernel::StepFunction::Name>(found - names)};
   }
   static kernel::LstmOrder order(std::int64_t size) noexcept {
     return {.input = size, .forget = 2 * size, .candidate = 0, .output = 3 * size};
@@ -49,14 +66,19 @@ struct LstmArguments {
     const T* const numbers =
         optional_numbers<T>(call, bias, (has_peepholes ? 7 : 4) * size,
                             has_peepholes ? "those of c i f o and the peepholes of i f o" : "those of c i f o");
-    return {size, order(size), matrix<T>(call, weight, size, 4 * size), numbers,
-            has_peepholes ? numbers + 4 * size : nullptr};
+    return {size,
+            order(size),
+            matrix<T>(call, weight, size, 4 * size),
+            numbers,
+            has_peepholes ? numbers + 4 * size : nullptr,
+            functions};
   }
 };
 
-/// lstm: Input, H0?, C0?, Weight, Bias -> Hidden, Cell, BatchGate?; is_reverse = false, use_peepholes = true. BatchGate
-/// is for the gradient: rows by time steps, those of step 0, longest sequences first, those of step 1, and so on.
-/// BatchCellPreAct, which no gradient here needs, is not written.
+/// lstm: Input, H0?, C0?, Weight, Bias -> Hidden, Cell, BatchGate?; is_reverse = false, use_peepholes = true,
+/// gate_activation = "sigmoid", candidate_activation = "tanh", cell_activation = "tanh", also "relu" and "identity".
+/// BatchGate is for the gradient: rows by time steps, those of step 0, longest sequences first, those of step 1, and so
+/// on. BatchCellPreAct, which no gradient here needs, is not written.
 template <Executor E>
 RunOperator<E> lstm(const OperatorArguments& op) {
   const Slot output = op.output("Hidden"), output_cell = op.output("Cell"), gate = op.optional_output("BatchGate");

@@ -24,6 +24,7 @@ struct StateLane {
   /// 1 / (1 + e^-x): 0 where the exponential overflows and 1 where it underflows.
   LOD_HOST_DEVICE static A sigmoid(A x) { return A{1} / (A{1} + std::exp(-x)); }
   LOD_HOST_DEVICE static A hyperbolic_tangent(A x) { return std::tanh(x); }
+  LOD_HOST_DEVICE static A if_positive(A condition, A x) { return condition > A{} ? x : A{}; }
 };
 
 template <>

@@ -28,6 +28,7 @@ struct StateLanes {
   /// 1 / (1 + e^-x): 0 where the exponential overflows and 1 where it underflows.
   static V sigmoid(const V& x) { return V(1) / (V(1) + exponential(-x)); }
   static V hyperbolic_tangent(const V& x) { return cpu::hyperbolic_tangent(x); }
+  static V if_positive(const V& condition, const V& x) { return select(condition > V(0), x, V(0)); }
 };
 
 /// Threads share the rows.
