@@ -8,6 +8,7 @@
 #include <lod/kernels/cpu/large_output.hpp>
 #include <lod/kernels/cpu/launch.hpp>
 #include <lod/kernels/cpu/moments.hpp>
+#include <lod/kernels/cpu/narrow_rows.hpp>
 #include <lod/kernels/cpu/parallel.hpp>
 #include <lod/kernels/cpu/row_sum.hpp>
 #include <lod/kernels/cpu/vector.hpp>
@@ -30,19 +31,27 @@ void narrow_leaf_distances(const ContiguousRows<T>& rows, std::int64_t count, Ac
   const MomentsArithmetic arithmetic;
   constexpr std::size_t vectors = narrow_vectors<columns, T>;
   constexpr std::int64_t block = vectors * lanes<T>;
-  V shifts[vectors], sums[vectors], all_squares[vectors];
-  alignas(64) A pattern[16 * columns];
-  for (std::size_t column = 0; column < columns; ++column) {
-    const auto number = [&](std::size_t row) { return static_cast<A>(rows.first[row * columns + column]); };
-    shift[column] = count >= shift_rows ? shift_of(number(0), number(1), number(2), arithmetic) : number(0);
-    if constexpr (columns > 1) {
-      for (std::size_t row = 0; row < 16; ++row) pattern[row * columns + column] = shift[column];
+  constexpr std::size_t parts = NarrowRow<columns, T>::vectors;
+  alignas(64) A shift_row[std::max<std::size_t>(parts, 2) * V::size] = {};
+  const auto shift_by = [&](const auto& number) {
+    return count >= shift_rows ? shift_of(number(0), number(1), number(2), arithmetic) : number(0);
+  };
+  if constexpr (columns == 1) {
+    const A number = shift_by([&](std::int64_t row) { return static_cast<A>(rows.first[row]); });
+    std::fill_n(shift_row, 2 * V::size, number);
+  } else {
+    for (std::size_t v = 0; v < parts; ++v) {
+      const V numbers = shift_by([&](std::int64_t row) {
+        const auto at = static_cast<std::int64_t>(v) * lanes<T>, i = row * static_cast<std::int64_t>(columns) + at;
+        return load_first(rows.first + i, static_cast<std::int64_t>(columns) - at, A{}, rows.readable - i);
+      });
+      numbers.store_aligned(shift_row + v * V::size);
     }
   }
-  for (std::size_t v = 0; v < vectors; ++v) {
-    shifts[v] = columns > 1 ? V::load_aligned(pattern + v * V::size) : V(*shift);
-    sums[v] = all_squares[v] = V(empty_sum<A>());
-  }
+  copy(shift_row, columns, shift);
+  const RepeatedColumns<columns, A> shifts(shift_row);
+  V sums[vectors], all_squares[vectors];
+  for (std::size_t v = 0; v < vectors; ++v) sums[v] = all_squares[v] = V(empty_sum<A>());
   const auto add = [&](std::size_t v, const V& distance) {
     sums[v] += distance;
     all_squares[v] += arithmetic.product(distance, distance);
@@ -50,10 +59,10 @@ void narrow_leaf_distances(const ContiguousRows<T>& rows, std::int64_t count, Ac
   const T* x = rows.first;
   std::int64_t left = count * static_cast<std::int64_t>(columns), readable = rows.readable;
   for (; left >= block; left -= block, readable -= block, x += block) {
-    for (std::size_t v = 0; v < vectors; ++v) add(v, load(x + v * V::size) - shifts[v]);
+    for (std::size_t v = 0; v < vectors; ++v) add(v, load(x + v * V::size) - shifts.vector[v % columns]);
   }
   for (std::size_t v = 0; v < vectors && left > 0; ++v, left -= lanes<T>, readable -= lanes<T>, x += lanes<T>) {
-    const V distance = load_first(x, left, A{}, readable) - shifts[v];
+    const V distance = load_first(x, left, A{}, readable) - shifts.vector[v % columns];
     add(v, xsimd::select(first_lanes<T>(left), distance, V(A{})));
   }
   add_tree<columns, T>(sums).store(sum);
@@ -136,24 +145,10 @@ void wide_leaf_distances(const ContiguousRows<T>& rows, std::int64_t count, cons
 
 template <class T>
 void leaf_distances(const ContiguousRows<T>& rows, std::int64_t count, const MomentsScratch<Accumulator<T>>& to) {
-  switch (rows.row_size) {
-    case 1:
-      return narrow_leaf_distances<1>(rows, count, to.shift(), to.sum(), to.squares());
-    case 2:
-      return narrow_leaf_distances<2>(rows, count, to.shift(), to.sum(), to.squares());
-    case 3:
-      return narrow_leaf_distances<3>(rows, count, to.shift(), to.sum(), to.squares());
-    case 4:
-      return narrow_leaf_distances<4>(rows, count, to.shift(), to.sum(), to.squares());
-    case 5:
-      return narrow_leaf_distances<5>(rows, count, to.shift(), to.sum(), to.squares());
-    case 6:
-      return narrow_leaf_distances<6>(rows, count, to.shift(), to.sum(), to.squares());
-    case 7:
-      return narrow_leaf_distances<7>(rows, count, to.shift(), to.sum(), to.squares());
-    default:
-      return wide_leaf_distances(rows, count, to);
-  }
+  if (rows.row_size > narrow_row_size) return wide_leaf_distances(rows, count, to);
+  with_narrow_columns(rows.row_size, [&](auto columns) {
+    narrow_leaf_distances<columns>(rows, count, to.shift(), to.sum(), to.squares());
+  });
 }
 
 /// The moments of at most a chunk of rows.
@@ -224,19 +219,21 @@ void finish_moments(const ContiguousRows<T>& rows, std::int64_t count, bool unbi
   }
 }
 
-/// Means and variances of short sequences of scalars: the sums of one after the other, then all at once.
+/// Means and variances of short sequences of narrow rows: the sums of one after the other, then all at once.
 template <class T>
-class ScalarMoments {
+class NarrowMoments {
   using A = Accumulator<T>;
   static constexpr std::int64_t most = 64;
 
  public:
-  /// Where those from `first` on end that are handled together, so many at most.
-  static std::int64_t block_end(const Segments& sequences, std::int64_t first, std::int64_t end) noexcept {
+  explicit NarrowMoments(std::int64_t row_size) noexcept : row_size_(row_size) {}
+
+  /// Where those from `first` on end that are handled together; `first` where there is none.
+  std::int64_t block_end(const Segments& sequences, std::int64_t first, std::int64_t end) const noexcept {
+    if (row_size_ > narrow_row_size) return first;
+    const std::int64_t stop = std::min(end, first + most / row_size_);
     std::int64_t last = first;
-    for (; last < std::min(end, first + most); ++last) {
-      if (sequences.length(last) > leaf_rows) break;
-    }
+    while (last < stop && sequences.length(last) <= leaf_rows) ++last;
     return last;
   }
 
@@ -244,17 +241,19 @@ class ScalarMoments {
   template <class RowsOf, class Write>
   void run(const Segments& sequences, std::int64_t begin, std::int64_t end, bool unbiased, const RowsOf& rows_of,
            const Write& write) {
-    const std::int64_t size = end - begin;
-    for (std::int64_t k = 0; k < size; ++k) {
-      const std::int64_t count = sequences.length(begin + k);
-      counts_[k] = static_cast<A>(std::max<std::int64_t>(count, 1));
-      divisors_[k] = count > 0 ? static_cast<A>(squares_divisor(count, unbiased)) : A{1};
-      if (count > 0) {
-        narrow_leaf_distances<1>(rows_of(begin + k), count, shifts_ + k, sums_ + k, squares_ + k);
-      } else {
-        shifts_[k] = sums_[k] = squares_[k] = A{};
+    const std::int64_t size = (end - begin) * row_size_;
+    with_narrow_columns(row_size_, [&](auto columns) {
+      for (std::int64_t i = begin, k = 0; i < end; ++i, k += row_size_) {
+        const std::int64_t count = sequences.length(i);
+        fill<A>(counts_ + k, row_size_, static_cast<A>(std::max<std::int64_t>(count, 1)));
+        fill<A>(divisors_ + k, row_size_, count > 0 ? static_cast<A>(squares_divisor(count, unbiased)) : A{1});
+        if (count > 0) {
+          narrow_leaf_distances<columns>(rows_of(i), count, shifts_ + k, sums_ + k, squares_ + k);
+        } else {
+          for (A* const numbers : {shifts_, sums_, squares_}) fill<A>(numbers + k, row_size_, A{});
+        }
       }
-    }
+    });
     bool finite = true;
     for (std::int64_t k = 0; k < size; k += lanes<A>) {
       const auto at = [k](const A* numbers) { return Vector<A>::load_aligned(numbers + k); };
@@ -269,16 +268,18 @@ class ScalarMoments {
     }
     for (std::int64_t k = 0; k < size && !finite; ++k) {
       if (is_finite(means_[k]) && is_finite(variances_[k])) continue;
-      const MeanVarNumbers<A> numbers = careful_column(rows_of(begin + k), sequences.length(begin + k), 0, unbiased);
+      const std::int64_t i = begin + k / row_size_;
+      const MeanVarNumbers<A> numbers = careful_column(rows_of(i), sequences.length(i), k % row_size_, unbiased);
       means_[k] = numbers.mean;
       errors_[k] = numbers.mean_error;
       variances_[k] = numbers.variance;
     }
-    write(begin, size, static_cast<const A*>(means_), static_cast<const A*>(errors_),
+    write(begin, end - begin, static_cast<const A*>(means_), static_cast<const A*>(errors_),
           static_cast<const A*>(variances_));
   }
 
  private:
+  std::int64_t row_size_;
   // Lanes after the last sequence compute with what is there.
   alignas(64) A shifts_[most] = {}, sums_[most] = {}, squares_[most] = {}, counts_[most] = {}, divisors_[most] = {};
   alignas(64) A means_[most], errors_[most], variances_[most];
@@ -308,14 +309,12 @@ void mean_var_of_sequences(const CpuExecutor& executor, const T* x, const Segmen
   };
   parallel_sequences(executor, sequences, row_bytes, [&](std::int64_t begin, std::int64_t end, int thread) {
     const Numbers numbers(scratch(thread), row_size);
-    ScalarMoments<T> scalars;
+    NarrowMoments<T> narrow(row_size);
     for (std::int64_t i = begin; i < end; ++i) {
-      if (row_size == 1) {
-        if (const std::int64_t last = ScalarMoments<T>::block_end(sequences, i, end); last > i) {
-          scalars.run(sequences, i, last, unbiased, rows_of, write);
-          i = last - 1;
-          continue;
-        }
+      if (const std::int64_t last = narrow.block_end(sequences, i, end); last > i) {
+        narrow.run(sequences, i, last, unbiased, rows_of, write);
+        i = last - 1;
+        continue;
       }
       const std::int64_t count = sequences.length(i);
       if (count == 0) {
