@@ -36,7 +36,7 @@ namespace lod::inline LOD_INTERFACE {
 struct BackwardOptions {
   /// The variables whose gradients are wanted; if empty, those with `is_parameter` and without `stop_gradient`.
   std::vector<std::string> parameters = {};
-  /// Variables that are taken for constants, besides those with `stop_gradient`.
+  /// Variables that are treated as constants, besides those with `stop_gradient`.
   std::vector<std::string> constants = {};
 };
 
@@ -48,7 +48,7 @@ struct ParameterGradient {
   LOD_TAGGED bool operator==(const ParameterGradient&) const = default;
 };
 
-/// What the attribute `op_role` of operators says: these can be combined.
+/// The values of the attribute `op_role` of operators, which can be combined.
 struct OpRole {
   static constexpr std::int32_t FORWARD = 0;
   static constexpr std::int32_t BACKWARD = 1;
@@ -77,7 +77,7 @@ class Backward {
     describe();
   }
 
-  /// Gives away what was made.
+  /// Moves the program into the argument; returns the parameters with their gradients.
   std::vector<ParameterGradient> take(ProgramDesc& program) && {
     program = std::move(program_);
     return std::move(pairs_);
@@ -87,7 +87,7 @@ class Backward {
   BlockDesc& block(std::int32_t idx) { return program_.blocks[static_cast<std::size_t>(idx)]; }
 
   std::vector<std::string> find_parameters(const BackwardOptions& options) {
-    DataFlow(program_).of(block(0));  // throws unless its blocks are nested as they should be
+    DataFlow(program_).of(block(0));  // throws unless blocks are properly nested
     if (!block(0).find_var(loss_))
       throw InvalidProgram(readable(text({"loss '", loss_, "': block 0 has no such variable"})));
     if (block(0).find_var(gradient_name(loss_))) {
@@ -106,8 +106,8 @@ class Backward {
     return found;
   }
 
-  /// Lists what blocks read and write of variables around them as arguments of the operators that own them: gradients
-  /// pass through these only.
+  /// Makes the variables of enclosing blocks that a block reads and writes arguments of the operator that owns it,
+  /// since gradients pass through arguments only.
   void complete(std::int32_t idx) {
     for (OpDesc& op : block(idx).ops) {
       const ControlFlow flow = control_flow_of(op);
@@ -201,7 +201,7 @@ class Backward {
         }
       }
       if (control_flow_of(op) == ControlFlow::LOOP || control_flow_of(op) == ControlFlow::BRANCH) continue;
-      // The values that its outputs had before.
+      // From here on, gradients are those of the values that its outputs had before.
       for_each_argument(op.outputs, [&](const std::string& name) {
         if (has_argument(op.inputs, name) || !path_.is_wanted(idx, name)) return;
         if (op.type == "write_to_array") {
@@ -234,7 +234,7 @@ class Backward {
       if (!any_argument(one.outputs, [](const std::string&) { return true; })) continue;
       for_each_argument(one.inputs, [&](const std::string& name) {
         const bool is_read = has_argument(op.inputs, name), is_written = has_argument(op.outputs, name);
-        // What an operator keeps from batch to batch, as batch_norm does, is not for its gradient.
+        // State that an operator keeps from batch to batch, as batch_norm does, is not meant for its gradient.
         if (is_read && is_written && !path_.varies(idx, name)) return;
         if (needs_shapes_only(one.type) || (!is_read && !is_written)) return;
         if (path_.keeps_value(idx, i, name, is_read)) return;
@@ -252,13 +252,14 @@ class Backward {
       }
     }
   }
-  /// The gradient of an output that the loss does not depend on, where an operator reads it. That of an array may have
-  /// no elements.
+  /// Adds zeros for the gradient of an output that the loss does not depend on, since an operator reads it. Not for an
+  /// array, whose gradient may have no elements.
   void need(std::int32_t idx, const std::string& variable, GradientSums<>& sums) {
     if (!sums.has(gradient_name(variable)) && !path_.is_array(idx, variable)) sums.add(zeros_like(variable));
   }
 
-  /// After what was written to an array has its gradient: nothing depends on what the element was before.
+  /// Sets the gradient of an array's element to zeros once the gradient of what was written there has been taken, since
+  /// nothing depends on the element's earlier value.
   static void clear_element(const OpDesc& op, GradientSums<>& sums) {
     const std::string array = gradient_name(op.output("Out").front()), &x = op.input("X").front();
     if (!sums.has(array)) return;
@@ -272,14 +273,14 @@ class Backward {
                      .type = "write_to_array"});
   }
 
-  /// A block for the gradient of another one, inside block `target`.
+  /// Adds a block for the gradient of block `forward`, inside block `target`.
   std::int32_t add_block(std::int32_t target, std::int32_t forward) {
     BlockDesc made{.idx = static_cast<std::int32_t>(program_.blocks.size()), .parent_idx = target};
     made.forward_block_idx = forward;
     program_.blocks.push_back(std::move(made));
     return program_.blocks.back().idx;
   }
-  /// The gradient of an operator with a block: its arguments, and what it has left.
+  /// The gradient of an operator that owns a block: it has the operator's inputs and outputs as inputs.
   static OpDesc gradient_of(const OpDesc& op, std::int32_t gradient_block) {
     OpDesc made{.inputs = op.inputs, .type = op.type + "_grad", .attrs = op.attrs};
     made.inputs.insert(made.inputs.end(), op.outputs.begin(), op.outputs.end());
@@ -298,13 +299,14 @@ class Backward {
     }
   }
 
-  /// while: the gradients of what the loop changes go on from step to step; those of other variables are added up.
+  /// while: the gradients of variables that the loop changes are passed from step to step; those of other variables are
+  /// added up.
   void describe_loop(std::int32_t idx, const OpDesc& op, std::int32_t target, GradientSums<>& sums) {
     expect_scopes(op, "StepScopes", "is_test", true);
     const std::int32_t forward = sub_block_of(op), made = add_block(target, forward);
     GradientSums<> inner(forward);
     std::vector<std::string> changed;
-    // Gradients of arrays go on, too: each step gives those of other elements.
+    // Gradients of arrays are passed on, too: each step computes those of other elements.
     const auto begin = [&](const std::string& name) {
       if (!path_.is_wanted(idx, name) || std::ranges::count(changed, name) > 0) return;
       need(idx, name, sums);
@@ -336,8 +338,8 @@ class Backward {
     sums.add(std::move(gradient));
   }
 
-  /// conditional_block: its gradient changes, in their place, the gradients of what the branch writes, so that without
-  /// it they stay as they are.
+  /// conditional_block: its gradient changes the gradients of what the branch writes in place, so that they stay as
+  /// they are where the branch is not taken.
   void describe_branch(std::int32_t idx, const OpDesc& op, std::int32_t target, GradientSums<>& sums) {
     expect_scopes(op, "Scope", {}, true);
     const std::int32_t forward = sub_block_of(op), made = add_block(target, forward);
@@ -369,7 +371,7 @@ class Backward {
     for (const std::string& name : outside) sums.keep(name);
   }
 
-  /// recurrent: the gradients of states go on from step to step, those of inputs are rows, those of parameters are
+  /// recurrent: the gradients of states are passed from step to step, those of inputs are rows, those of parameters are
   /// added up.
   void describe_recurrence(std::int32_t idx, const OpDesc& op, std::int32_t target, GradientSums<>& sums) {
     expect_scopes(op, "step_scopes", "is_train", false);
@@ -385,7 +387,7 @@ class Backward {
       if (path_.is_wanted(forward, after)) inner.keep(gradient_name(after));
     }
     describe_block(forward, made, inner);
-    // PaddlePaddle takes gradients of all inputs and states.
+    // As in PaddlePaddle, all inputs and states have gradients.
     for (const auto& [outer, name] : passed.inputs) {
       if (!inner.has(gradient_name(name))) inner.add(zeros_like(name));
     }
@@ -414,8 +416,8 @@ class Backward {
     append(made, forward, std::move(ops));
     sums.add(std::move(gradient));
   }
-  /// The gradient of a state comes from the step after under a name that nothing in the block writes, and that has no
-  /// value in the last step: there it is zeros.
+  /// The gradient of a state comes from the following step, under a name that nothing in the block writes and that has
+  /// no value in the last step: there it is zeros.
   static void begin_state(std::vector<OpDesc>& ops, const std::string& state, std::int32_t forward) {
     const std::string passed = gradient_name(state), start = text({passed, "@RENAME@block", forward, "@start"});
     const std::string inner = text({passed, "@RENAME@block", forward, "@state"});
@@ -437,7 +439,7 @@ class Backward {
     for (OpDesc& op : ops) set_attr(op, make_attr("op_role", OpRole::BACKWARD));
     for (std::size_t i = 0; i < ops.size(); ++i) {
       if (ops[i].type != "select_output") continue;
-      // It writes one of them; the others are zeros, and none is there for what a branch has not computed.
+      // It writes only one of its outputs; the others must be zeros. Variables that a branch writes get no zeros.
       const std::vector<OpDesc::Var> outputs = ops[i].outputs;
       for_each_argument(outputs, [&](const std::string& name) {
         const std::string variable(variable_of(name));
@@ -463,27 +465,28 @@ class Backward {
 
 namespace lod::inline LOD_INTERFACE::inline LOD_TARGET {
 
-/// Adds to block 0 of a program the operators that compute the gradients of a loss by its parameters, and their
-/// variables. Returns the parameters that the loss depends on, in the order of their variables (or of the options),
-/// each with the variable of its gradient.
+/// Adds to block 0 of a program the operators that compute the gradients of a loss with respect to its parameters, and
+/// their variables. Returns the parameters that the loss depends on, in the order of their variables (or of the
+/// options), each with the variable of its gradient.
 ///
-/// The gradient of x is `x@GRAD`, with the type and shape that x is described with; that of a parameter that only rows
-/// of are used (`is_sparse`) is SELECTED_ROWS. Where x is used several times, the parts are `x@GRAD@RENAME@block0@0`,
-/// ..., and `sum` adds them up. An argument that needs none is `@EMPTY@`. The gradient of the loss, which has one
-/// element, is 1. Operators without a gradient, as for comparisons, make constants. Attributes `op_role` and
-/// `op_role_var` are as in PaddlePaddle, which runs these programs.
+/// The gradient of x is `x@GRAD`, described with the type and shape of x; that of a parameter of which only some rows
+/// are used (`is_sparse`) is SELECTED_ROWS. Where x is used several times, the parts are `x@GRAD@RENAME@block0@0`, ...,
+/// and `sum` adds them up. Where no gradient is needed, the argument is `@EMPTY@`. The loss must have one element; its
+/// gradient is 1. Outputs of operators without a gradient, such as comparisons, count as constants. Attributes
+/// `op_role` and `op_role_var` are as in PaddlePaddle, which runs these programs.
 ///
 /// Gradients pass through `while`, `conditional_block` and `recurrent`, in blocks that are added, nested as the others
-/// are. They must keep their steps (an output `StepScopes`, `Scope`, `step_scopes`; not `is_test`, `is_train`). A loop
-/// without steps passes the gradients of what it would have changed on. Of an array each element has its gradient; one
-/// that nothing depends on is zeros, or is missing. Numbers that `increment` counts in place are counted back, as
-/// PaddlePaddle does: after a run they are what they were before.
+/// are. They must keep their steps (an output `StepScopes`, `Scope`, `step_scopes`; not `is_test`, but `is_train`). A
+/// loop that takes no step passes on the gradients of what it would have changed. Each element of an array has a
+/// gradient; that of an element on which nothing depends is zeros, or is missing. Numbers that `increment` counts in
+/// place are counted back, as PaddlePaddle does: after a run they are what they were before.
 ///
-/// Throws InvalidProgram, and leaves the program as it was: if there is no such variable, or if it has a gradient
-/// already; if it depends on no parameter; if an operator's gradient needs a value that another one has overwritten (a
+/// Throws InvalidProgram, and leaves the program as it was: if the loss is not a variable of block 0, has a gradient
+/// already, or depends on no parameter; if an operator's gradient needs a value that another one has overwritten (a
 /// loop keeps what its steps began with; copy others by `assign`); and what an operator's `gradient` throws.
-/// O(operators * variables * depth of blocks). Semantics: PaddlePaddle's append_backward; where that takes a gradient
-/// more than once, for what a loop only writes, for elements that are read twice and branches in loops, this doesn't.
+/// O(operators * variables * depth of blocks). Semantics: PaddlePaddle's append_backward; where that counts a gradient
+/// more than once (for what a loop only writes, for elements that are read twice, for branches in loops), this does
+/// not.
 template <std::same_as<CpuExecutor> E = CpuExecutor>
 std::vector<ParameterGradient> append_backward(ProgramDesc& program, std::string_view loss,
                                                const BackwardOptions& options = {}) {

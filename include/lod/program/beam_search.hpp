@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 /// @file
 /// @ingroup recurrent
-/// Beam search: of the ways to go on with some sentences, the best few for each source; and the sentences that were
-/// found, when all steps are done. On the CPU.
+/// Beam search: in each step the best few continuations of the sentences of each source; after all steps, the sentences
+/// that were found. On the CPU.
 ///
 ///     // A step: one row for each sentence so far, under a level of sources; a column for each candidate.
 ///     auto beams = lod::beam_search(ids, scores, candidate_scores, {.beam_size = 4, .end_id = 1, .ids = candidates});
@@ -49,17 +49,19 @@ struct BeamSearchDecodeOptions {
   std::int64_t end_id = 0;  ///< the id that ends a sentence
 };
 
-/// The result of `beam_search`: rows of one number, under a level of sources, whose sequences are their sentences
-/// before the step, and a level of those, whose rows are the candidates that go on with them.
+/// The result of `beam_search`: rows of one number under two levels. The first is the level of sources, whose sequences
+/// are the sentences of a source before the step; the second is the level of these sentences, whose rows are the
+/// candidates that continue them.
 template <class T>
 struct Beams {
   LoDTensor<std::int64_t> ids;
   LoDTensor<T> scores;
-  LoDTensor<std::int32_t> parents;  ///< for each candidate the row of the sentence that it goes on with; no levels
+  LoDTensor<std::int32_t> parents;  ///< for each candidate the row of the sentence that it continues; no levels
 };
 
-/// The result of `beam_search_decode`: scalar rows under a level of sources, whose sequences are their sentences, best
-/// first, and a level of sentences, whose rows are ids, and the scores that the sentence had up to each.
+/// The result of `beam_search_decode`: scalar rows under two levels. The first is the level of sources, whose sequences
+/// are the sentences of a source, best first; the second is the level of sentences, whose rows are ids, and the scores
+/// that the sentence had up to each id.
 template <class T>
 struct Sentences {
   LoDTensor<std::int64_t> ids;
@@ -72,7 +74,7 @@ namespace lod::inline LOD_INTERFACE::inline LOD_TARGET {
 
 namespace operation {
 
-/// An id that may go on with a sentence, the row of `sentence`.
+/// An id that may continue a sentence; `sentence` is the sentence's row.
 template <class T>
 struct Candidate {
   std::int64_t sentence;
@@ -100,7 +102,7 @@ class Beam {
     *place = one;
     ++end_;
   }
-  /// Puts those of one sentence together, in the order of the sentences.
+  /// Groups the candidates by sentence, in the order of the sentences.
   void group() noexcept {
     const auto is_before = [](const Candidate<T>& a, const Candidate<T>& b) { return a.sentence < b.sentence; };
     for (Candidate<T>* i = begin_; i != end_; ++i) std::rotate(std::upper_bound(begin_, i, *i, is_before), i, i + 1);
@@ -113,7 +115,7 @@ class Beam {
   std::int64_t room_;
 };
 
-/// Throws ShapeMismatch unless x has one number for each of so many rows.
+/// Throws ShapeMismatch unless x has `rows` rows of one number each.
 template <class View>
 void check_numbers(const View& x, std::int64_t rows, const Subject& what) {
   if (x.rows() != rows || x.row_size() != 1) {
@@ -125,18 +127,18 @@ void check_numbers(const View& x, std::int64_t rows, const Subject& what) {
 }  // namespace operation
 
 /// One step of a beam search. `scores` has a row for each sentence so far, with the scores of the candidates that may
-/// go on with it, under a level of sources; `pre_ids` and `pre_scores` are the last id and the score of each sentence.
-/// Of all candidates of a source the `beam_size` with the greatest scores are kept. A sentence that has ended has one
-/// candidate, `end_id` with its score. Where all sentences that are kept had ended before, nothing is kept: that source
-/// is done, and from then on has no sentences.
+/// continue it, under a level of sources; `pre_ids` and `pre_scores` are the last id and the score of each sentence. Of
+/// all candidates of a source the `beam_size` with the greatest scores are kept. A sentence that has ended has one
+/// candidate, `end_id` with its score. If all sentences kept for a source had ended before this step, nothing is kept:
+/// the source is done, and has no sentences from then on.
 ///
-/// Of equal scores that of the later sentence is the greater one; of one sentence, that of the earlier candidate,
+/// Of equal scores, that of the later sentence counts as greater; within a sentence, that of the earlier candidate,
 /// except that the last of them takes the last place. Candidates of a sentence are in the order of their scores.
-/// Sources without sentences stay, without candidates. Semantics: PaddlePaddle's beam_search. The work grows with the
-/// candidates times the beam.
+/// Sources without sentences stay, without candidates. Semantics: PaddlePaddle's beam_search. O(candidates *
+/// beam_size).
 ///
-/// Throws InvalidLoD if scores have no level; OutOfRange for the level, and a beam of less than 1; ShapeMismatch for
-/// arguments of other shapes. The outputs must not overlap the arguments.
+/// Throws InvalidLoD if `scores` has no level; OutOfRange for a level that does not exist and for a `beam_size` below
+/// 1; ShapeMismatch for arguments of other shapes. The outputs must not overlap the arguments.
 template <Executor E, class T>
 void beam_search_into(const E& executor, const LoDTensorView<const std::int64_t, Cpu>& pre_ids,
                       const LoDTensorView<const T, Cpu>& pre_scores, const LoDTensorView<const T, Cpu>& scores,
@@ -208,7 +210,7 @@ void beam_search_into(const E& executor, const LoDTensorView<const std::int64_t,
     out_parents.data()[i] = static_cast<std::int32_t>(kept[i].sentence);
   }
 }
-/// The same, returned, by the default executor.
+/// The same with the default executor; returns the result.
 template <class T>
 [[nodiscard]] Beams<T> beam_search(const LoDTensor<std::int64_t>& pre_ids, const LoDTensor<T>& pre_scores,
                                    const LoDTensor<T>& scores, const BeamSearchOptions& options = {}) {
@@ -218,14 +220,15 @@ template <class T>
   return y;
 }
 
-/// The sentences that a beam search has found, from the results of all its steps, first to last: of each source the
-/// candidates of its last step that has some, and for each of them the ids that led there. Ends that were repeated
-/// because others had not ended yet count once. Sentences of a source are in the order of their scores, best first;
-/// equal ones in that of the candidates. Sources without candidates have no sentences. Semantics: PaddlePaddle's
-/// beam_search_decode, which is undefined where sources differ in their number of sentences.
+/// The sentences that a beam search has found, from the results of all its steps, first to last: for each source, the
+/// candidates of the last step in which it has any, and for each of them the ids that led there. An end that was
+/// repeated while other sentences went on counts once. Sentences of a source are sorted by score, best first; those of
+/// equal scores are in the order of the candidates. Sources without candidates have no sentences. Semantics:
+/// PaddlePaddle's beam_search_decode, which is undefined where sources differ in their number of sentences.
 ///
-/// Throws ShapeMismatch if there is no step, or not as many of ids as of scores, or for a step that doesn't go on with
-/// the one before; InvalidLoD for one that hasn't two levels. The outputs must not overlap the steps.
+/// Throws ShapeMismatch if there is no step, if `ids` and `scores` have different numbers of steps, and for a step that
+/// does not continue the one before; InvalidLoD for a step that does not have two levels. The outputs must not overlap
+/// the steps.
 template <Executor E, class T>
 void beam_search_decode_into(const E& executor, std::span<const LoDTensorView<const std::int64_t, Cpu>> ids,
                              std::span<const LoDTensorView<const T, Cpu>> scores,
@@ -255,7 +258,7 @@ void beam_search_decode_into(const E& executor, std::span<const LoDTensorView<co
     before = rows;
     most = detail::saturated_sum(most, rows);
   }
-  // Each sentence: its last step, and its candidate there; then its ids, last to first.
+  // A sentence: its last step, its candidate there, the number of its ids, and its score.
   struct Found {
     std::int64_t step, candidate, words;
     T score;
@@ -288,7 +291,7 @@ void beam_search_decode_into(const E& executor, std::span<const LoDTensorView<co
       for (std::int64_t candidate = candidate_at(t, first[source] - first[0]); candidate < end; ++candidate) {
         Found found{static_cast<std::int64_t>(t), candidate, 0, scores[t].data()[candidate]};
         for_each_word(found, [&](std::int64_t, T) { ++found.words; });
-        // Before the first one with a lower score.
+        // It is inserted before the first one with a lower score.
         Found* place = all.data() + begin;
         while (place != all.data() + sentences && !(place->score < found.score)) ++place;
         std::copy_backward(place, all.data() + sentences, all.data() + sentences + 1);
@@ -317,7 +320,7 @@ void beam_search_decode_into(const E& executor, std::span<const LoDTensorView<co
     });
   }
 }
-/// The same, returned, by the default executor.
+/// The same with the default executor; returns the result.
 template <class T>
 [[nodiscard]] Sentences<T> beam_search_decode(const std::vector<LoDTensor<std::int64_t>>& ids,
                                               const std::vector<LoDTensor<T>>& scores,

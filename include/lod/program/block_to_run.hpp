@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 /// @file
 /// @ingroup descriptions
-/// Blocks of a running program, for operators that own some: the bodies of loops and branches.
+/// Blocks of a running program, for the operators that own them: the bodies of loops and branches.
 ///
 ///     // Runs its block as often as it was told to.
 ///     lod::operators().add("repeat", {.prepare = [](const lod::OperatorArguments& op) {
@@ -32,7 +32,7 @@
 
 namespace lod::inline LOD_INTERFACE {
 
-/// A block whose operators are prepared on the variables of a scope of its own, and of those around it.
+/// A block whose operators are prepared, on the variables of its own scope and of the scopes around that.
 class BlockToRun {
  public:
   LOD_TAGGED BlockToRun() = default;
@@ -42,24 +42,25 @@ class BlockToRun {
 
   /// Empties the arrays that belong to the block, as before each run.
   LOD_TAGGED virtual void begin() = 0;
-  /// Runs its operators in their order. What an operator throws comes with its place.
+  /// Runs its operators in order. The message of an exception that an operator throws begins with the operator's place.
   LOD_TAGGED virtual void run() = 0;
-  /// Which step of a loop, counted from 0, it is run for next: errors say so.
+  /// Sets the number of the loop's step that is run next, counted from 0: error messages name it.
   LOD_TAGGED void begin_step(std::int64_t step) noexcept { step_ = step; }
-  /// Where the block's variables are. It belongs to the scope around it.
+  /// The scope of the block's variables; owned by the scope around it.
   LOD_TAGGED virtual Scope& scope() noexcept = 0;
   /// The program that it is a block of.
   LOD_TAGGED virtual const ProgramDesc& program() const noexcept = 0;
 
   /// @{
-  /// For the operators in it.
+  /// For the operators in the block.
   /// Block `idx` of the program, prepared in a new scope inside `around`. Throws as PreparedProgram does.
   LOD_TAGGED virtual std::unique_ptr<BlockToRun> prepare(std::int32_t idx, Scope& around) = 0;
-  /// The same in a scope that is there: the gradient of a block goes on in what a step of that has left.
+  /// The same in an existing scope: the gradient of a block is prepared in the scope that a step of the block has left.
   LOD_TAGGED virtual std::unique_ptr<BlockToRun> prepare_in(std::int32_t idx, Scope& scope) = 0;
-  /// Counts a step of a loop. Throws LimitExceeded if there were as many as the run may have.
+  /// Counts a step of a loop. Throws LimitExceeded if the run has already taken all the steps that RunLimits allows.
   LOD_TAGGED virtual void count_step() = 0;
-  /// wait_for(longest), which waits for others no longer than `longest`: what is left of RunLimits::wait in this run.
+  /// Returns wait_for(longest), where `longest` is what is left of RunLimits::wait in this run; `wait_for` must wait
+  /// for other threads no longer than that. The time that it takes is subtracted from what is left.
   template <class F>
   LOD_TAGGED std::invoke_result_t<const F&, WaitingTime> wait(const F& wait_for) {
     WaitingTime& left = waiting_time_left();
@@ -67,18 +68,19 @@ class BlockToRun {
     const Waited waited(left);
     return wait_for(left);
   }
-  /// How they find the description of a variable of the block, or of one around it; null: there is none.
+  /// The description of the variable that a name stands for in the block (see ProgramDesc::find_var); null if there is
+  /// none.
   LOD_TAGGED virtual const VarDesc* find_var(std::string_view name) const = 0;
   /// @}
 
  protected:
-  /// How long the operators of this run may still wait, all together.
+  /// How long all operators of this run together may still wait.
   LOD_TAGGED virtual WaitingTime& waiting_time_left() noexcept = 0;
 
-  std::int64_t step_ = -1;  ///< of a loop; -1: none
+  std::int64_t step_ = -1;  ///< the step of a loop; -1: none
 
  private:
-  /// Takes the time of its life from what is left.
+  /// Subtracts the time between its construction and its destruction from what is left.
   class Waited {
    public:
     LOD_TAGGED explicit Waited(WaitingTime& left) : left_(left), start_(std::chrono::steady_clock::now()) {}
@@ -92,19 +94,20 @@ class BlockToRun {
   };
 };
 
-/// A block that an operator owns, as often as there are steps whose variables must all be kept. Copies are the same.
+/// A block that an operator owns, prepared once for each step whose variables must be kept. Copies share the prepared
+/// steps.
 class StepBlocks {
  public:
   /// The block that an attribute of the operator names. The first step is prepared at once, so that a program that
-  /// can't run is refused before it runs. Throws InvalidProgram, also if the operator isn't one of a program.
+  /// can't run is refused before it runs. Throws InvalidProgram, also if the operator is not prepared for a program.
   LOD_TAGGED StepBlocks(const OperatorArguments& op, std::string_view attribute)
       : around_(&op.block()), steps_(std::make_shared<Steps>()) {
     steps_->block = op.desc().attr<std::int32_t>(attribute);
     prepare(0);
   }
 
-  /// Runs the block with the variables of step i, which is prepared if there was none yet; it counts as a step of a
-  /// loop. Errors call it step `number`; -1: nothing.
+  /// Runs the block with the variables of step i, which is prepared first if it has not been; this counts as a step of
+  /// a loop. Error messages call it step `number`, or no step if that is -1.
   LOD_TAGGED void run_step(std::size_t i, std::int64_t number = -1) {
     around_->count_step();
     prepare(i);
@@ -117,7 +120,7 @@ class StepBlocks {
     LOD_ASSERT(i < steps_->prepared.size());
     return *steps_->prepared[i];
   }
-  /// Prepares steps up to the i-th.
+  /// Prepares all steps up to step i.
   LOD_TAGGED void prepare(std::size_t i) {
     auto& prepared = steps_->prepared;
     while (prepared.size() <= i) prepared.push_back(around_->prepare(steps_->block, around_->scope()));

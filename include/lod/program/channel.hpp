@@ -12,9 +12,8 @@
 ///     while (channel->receive(value) == lod::Channel::Outcome::DONE) train(value[0]);
 ///     producer.join();
 ///
-/// In a program it is what a variable of the type CHANNEL holds, by a shared pointer, and what the operators
-/// channel_create, channel_send, channel_recv and channel_close work on; as a reader it is there by
-/// <lod/program/readers.hpp>.
+/// In a program, a variable of the type CHANNEL holds one by a shared pointer, and the operators channel_create,
+/// channel_send, channel_recv and channel_close work on it. <lod/program/readers.hpp> makes a reader of it.
 #pragma once
 
 #include <lod/core/any_tensor.hpp>
@@ -33,7 +32,7 @@
 namespace lod::inline LOD_INTERFACE {
 
 /// A bounded queue of values, first in, first out; a value is a list of tensors. Any number of threads send and
-/// receive. Tensors are passed on, not copied: what sender and receiver both keep shares its memory.
+/// receive. Tensors are passed on, not copied: a tensor that the sender keeps shares its memory with the received one.
 class Channel {
  public:
   /// What is sent, such as the tensors of a batch.
@@ -41,18 +40,18 @@ class Channel {
   /// How an attempt to send or to receive ended.
   enum class Outcome {
     DONE,      ///< sent, or received
-    CLOSED,    ///< it is closed; a receiver has had all that was sent before
-    TIMED_OUT  ///< nothing happened for as long as one would wait
+    CLOSED,    ///< the channel is closed; a receiver has had everything sent before
+    TIMED_OUT  ///< nothing happened within the time to wait
   };
 
-  /// With room for so many values that have not been received yet. With 0, a sender waits until a receiver has taken
-  /// its value.
+  /// A channel with room for `capacity` values that have not been received yet. With 0, a sender waits until a receiver
+  /// has taken its value.
   LOD_TAGGED explicit Channel(std::size_t capacity) noexcept : capacity_(capacity) {}
   Channel(const Channel&) = delete;
   Channel& operator=(const Channel&) = delete;
   LOD_TAGGED ~Channel() = default;
 
-  /// Waits for room, no longer than `longest`, and sends. A value that is not sent is lost.
+  /// Waits for room, no longer than `longest`, and sends. If it is not sent, the value is lost.
   LOD_TAGGED Outcome send(Value value, WaitingTime longest = no_waiting_limit) {
     const Deadline deadline(longest);
     std::unique_lock lock(mutex_);
@@ -69,7 +68,7 @@ class Channel {
     changed_.notify_all();
     return Outcome::TIMED_OUT;
   }
-  /// Waits for a value, no longer than `longest`, and takes it; `value` stays as it is if there is none.
+  /// Waits for a value, no longer than `longest`, and takes it. If there is none, `value` stays as it is.
   LOD_TAGGED Outcome receive(Value& value, WaitingTime longest = no_waiting_limit) {
     const Deadline deadline(longest);
     std::unique_lock lock(mutex_);
@@ -81,22 +80,22 @@ class Channel {
     return Outcome::DONE;
   }
 
-  /// Closes it: nothing more can be sent, and threads that wait stop waiting. What has been sent can still be received.
-  /// Does nothing if it is closed.
+  /// Closes the channel: nothing more can be sent, and waiting threads stop waiting. What has been sent can still be
+  /// received. Does nothing if the channel is already closed.
   LOD_TAGGED void close() noexcept {
     const std::lock_guard lock(mutex_);
     is_closed_ = true;
     if (capacity_ == 0 && !values_.empty()) take_first(Outcome::CLOSED);
     changed_.notify_all();
   }
-  /// Empties it, and opens it again if it is closed.
+  /// Empties the channel, and opens it again if it is closed.
   LOD_TAGGED void reopen() {
     const std::lock_guard lock(mutex_);
     while (!values_.empty()) take_first(Outcome::CLOSED);
     is_closed_ = false;
     changed_.notify_all();
   }
-  /// Whether it is closed.
+  /// Whether the channel is closed.
   LOD_TAGGED bool is_closed() const {
     const std::lock_guard lock(mutex_);
     return is_closed_;
@@ -106,13 +105,13 @@ class Channel {
     const std::lock_guard lock(mutex_);
     return values_.size();
   }
-  /// As constructed.
+  /// The capacity that it was constructed with.
   LOD_TAGGED std::size_t capacity() const noexcept { return capacity_; }
 
  private:
   struct Sent {
     Value value;
-    std::optional<Outcome>* outcome;  ///< for a sender who waits for it
+    std::optional<Outcome>* outcome;  ///< where the sender waits for the outcome; null if it does not wait
   };
   /// When a thread stops waiting.
   struct Deadline {
@@ -125,14 +124,14 @@ class Channel {
     std::chrono::steady_clock::time_point at = {};
   };
 
-  /// Waits until `is_true()`; returns whether it is.
+  /// Waits until `is_true()`, or the deadline; returns whether it is true.
   template <class Condition>
   LOD_TAGGED bool wait(std::unique_lock<std::mutex>& lock, const Deadline& deadline, const Condition& is_true) {
     if (deadline.ends) return changed_.wait_until(lock, deadline.at, is_true);
     changed_.wait(lock, is_true);
     return true;
   }
-  /// Drops the first value, and tells its sender, if that waits.
+  /// Drops the first value, and tells its sender the outcome if the sender waits for it.
   LOD_TAGGED void take_first(Outcome outcome) noexcept {
     if (values_.front().outcome) *values_.front().outcome = outcome;
     values_.pop_front();

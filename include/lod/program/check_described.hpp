@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 /// @file
-/// What enters a program, by a feed or from a reader, compared with its description.
+/// Compares a tensor that enters a program, by a feed or from a reader, with the description of its variable.
 #pragma once
 
 #include <lod/core/any_tensor.hpp>
@@ -18,9 +18,9 @@
 
 namespace lod::inline LOD_INTERFACE::detail::inline LOD_TARGET {
 
-/// Throws ShapeMismatch, which begins with `name()`, unless a tensor has the type and the dimensions of a description:
-/// a -1 there allows any number of them, dimensions of 1 at the end do not count, and a description without dimensions
-/// allows all.
+/// Throws ShapeMismatch, with a message that begins with `name()`, unless a tensor has the element type and the
+/// dimensions of a description. There, -1 allows any size, trailing dimensions of 1 do not count, and a description
+/// without dimensions allows every shape.
 template <class Name>
 void check_described(const AnyLoDTensor& value, const LoDTensorDesc& desc, const Name& name) {
   const std::vector<std::int64_t>& dims = desc.tensor.dims;

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 /// @file
-/// What is checked of a program before it runs: that there are operators of all its types, and that no variable is read
-/// that can't have a value.
+/// Checks of a program before it runs: that all types of its operators are known, and that no variable is read that
+/// cannot have a value.
 #pragma once
 
 #include <lod/core/desc.hpp>
@@ -24,11 +24,11 @@
 
 namespace lod::inline LOD_INTERFACE::detail::inline LOD_TARGET {
 
-/// Whether an operator only names what enters or leaves a program.
+/// Whether an operator is `feed` or `fetch`, which only name what enters and leaves a program.
 inline bool is_feed_or_fetch(const OpDesc& op) { return op.type == "feed" || op.type == "fetch"; }
 
-/// Calls f(block, operator, its number) for each operator that can run, those of inner blocks after the one that owns
-/// them. No block may contain itself, which DataFlow excludes.
+/// Calls f(block, operator, its number) for each operator that can run, those of inner blocks after the operator that
+/// owns the block. No block may contain itself: DataFlow throws for such programs.
 template <class F>
 void for_each_operator(const ProgramDesc& program, const F& f) {
   std::set<std::int32_t> seen = {0};
@@ -45,7 +45,8 @@ void for_each_operator(const ProgramDesc& program, const F& f) {
   }
 }
 
-/// Throws InvalidProgram unless `is_known(type)` for the types of all operators that can run; names those that are not.
+/// Throws InvalidProgram unless `is_known(type)` holds for the types of all operators that can run; the message lists
+/// the unknown ones. Also throws for a `feed` or `fetch` outside block 0.
 template <class IsKnown>
 void check_types(const ProgramDesc& program, const IsKnown& is_known) {
   std::string unknown;
@@ -62,7 +63,7 @@ void check_types(const ProgramDesc& program, const IsKnown& is_known) {
   }
 }
 
-/// The variable that an operator `feed` or `fetch` names.
+/// The one variable that an operator `feed` or `fetch` names. Throws InvalidProgram unless there is exactly one.
 inline const std::string& only_argument(const OpDesc& op, const std::vector<OpDesc::Var>& vars) {
   const std::string* found = nullptr;
   std::size_t count = 0;
@@ -78,8 +79,8 @@ inline const std::string& only_argument(const OpDesc& op, const std::vector<OpDe
   return *found;
 }
 
-/// The names of what an operator of the root reads. Those that own blocks list what their blocks write among their
-/// inputs, too.
+/// The names of the variables that an operator of block 0 reads. An operator that owns blocks also lists what its
+/// blocks only write among its inputs; these names are left out.
 inline std::vector<std::string_view> reads_of(DataFlow& flow, const ProgramDesc& program, const OpDesc& op) {
   std::vector<std::string_view> reads = flow.of(op).reads;
   NameSet inner_reads, only_written;
@@ -93,9 +94,9 @@ inline std::vector<std::string_view> reads_of(DataFlow& flow, const ProgramDesc&
   return reads;
 }
 
-/// The tensors of the root that are read before an operator writes them, so that they must be fed, and who needs them.
-/// Throws InvalidProgram for such variables that can't be fed, and of which `outside`, the scope around the program,
-/// has none.
+/// The tensors of block 0 that are read before an operator writes them, and so must be fed, each with the place of the
+/// operator that needs it. Throws InvalidProgram for a variable that is read before it is written, but that cannot be
+/// fed (it is persistable, or block 0 does not describe it) and is not in `outside`, the scope around the program.
 inline std::map<std::string, std::string> find_needs(DataFlow& flow, const ProgramDesc& program, const Scope& outside) {
   const BlockDesc& root = program.block(0);
   std::map<std::string, std::string> needs;

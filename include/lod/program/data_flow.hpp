@@ -22,12 +22,13 @@
 
 namespace lod::inline LOD_INTERFACE {
 
-/// The name that stands for no variable, in the arguments of operators. The empty name does so too.
+/// The name that stands for no variable in the arguments of operators, as the empty name does.
 inline constexpr std::string_view empty_variable_name = "@EMPTY@";
 
 namespace detail::inline LOD_TARGET {
 
-/// Lists through which values enter and leave a program: not values that operators pass on.
+/// Whether a variable of this type is a list through which values enter or leave a program, rather than a value that
+/// operators pass on.
 constexpr bool is_door(VarType::Type type) noexcept {
   return type == VarType::FEED_MINIBATCH || type == VarType::FETCH_LIST || type == VarType::FEED_LIST;
 }
@@ -57,12 +58,13 @@ LOD_TAGGED inline bool owns_blocks(const OpDesc& op) {
 /// or in the blocks that it owns, unless the variables belong to these blocks. Each name occurs once in a list, in the
 /// order of first use. Valid as long as the program stays unchanged.
 struct Access {
-  std::vector<std::string_view> reads;   ///< not those that are first written in an inner block
+  std::vector<std::string_view> reads;   ///< without those that an inner block writes first
   std::vector<std::string_view> writes;  ///< all that it may write
-  /// Those of both that enter or leave the program: used by an operator, perhaps in an inner block, that is `feed` or
-  /// `fetch`, is marked `is_target`, or also uses a FEED_MINIBATCH, FETCH_LIST or FEED_LIST.
+  /// The names, from both lists, of variables that enter or leave the program: those used by an operator, perhaps in an
+  /// inner block, that is `feed` or `fetch`, is marked `is_target`, or also uses a FEED_MINIBATCH, FETCH_LIST or
+  /// FEED_LIST.
   std::vector<std::string_view> fed_or_fetched;
-  /// Whether it may leave its outputs as they were: an operator that owns blocks may not run them at all.
+  /// Whether it may leave its outputs as they were: an operator that owns blocks need not run them.
   bool may_skip_writes = false;
 };
 
@@ -70,7 +72,7 @@ struct Access {
 ///
 /// A name stands for the variable that ProgramDesc::find_var finds. The variables that a block describes belong to it,
 /// except persistable ones: these are created in the outermost scope, so that the same name in several blocks is one
-/// variable. What the block of a gradient uses from the block whose gradient it computes is not of the enclosing
+/// variable. What the block of a gradient uses of the block whose gradient it computes does not belong to the enclosing
 /// blocks.
 class DataFlow {
  public:
@@ -118,7 +120,7 @@ class DataFlow {
     detail::NameSet of_forward;
   };
 
-  /// Whether an operator brings values from outside or takes them there.
+  /// Whether an operator takes values into the program or out of it.
   LOD_TAGGED bool is_gate(const OpDesc& op, const Access& access, std::int32_t block) const {
     const auto is_list = [&](std::string_view name) {
       if (!doors_.contains(name)) return false;

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 /// @file
 /// @ingroup descriptions
-/// Where the tensors of variables are while a program runs on another device than the CPU, and their way back.
+/// Where the tensors of variables are while a program runs on a device other than the CPU, and how they get back.
 #pragma once
 
 #include <lod/core/any_tensor.hpp>
@@ -29,14 +29,15 @@ namespace lod::inline LOD_INTERFACE::detail::inline LOD_TARGET {
 template <class E>
 using AnyOn = BasicAnyLoDTensor<typename E::device>;
 
-/// Enqueues a copy to the device, in the memory that `to` has if that suffices. `from` may change at once.
+/// Enqueues a copy to the device, into the memory that `to` has if that suffices. `from` may change once this has
+/// returned.
 template <Executor E>
 void upload(const E& executor, const AnyLoDTensor& from, AnyOn<E>& to) {
   to = to.resized(from.data_type(), from.lod(), from.row_shape(), from.rows(), executor.resource());
   const auto bytes = from.bytes();
   if (!bytes.empty()) executor.resource()->upload(to.mutable_bytes().data(), bytes.data(), bytes.size());
 }
-/// The way back, which waits until everything that is enqueued has been done. Throws what was found out meanwhile.
+/// Copies back to the CPU, once all enqueued work is done. Throws the errors that enqueued work has reported.
 template <Executor E>
 void download(const E& executor, const AnyOn<E>& from, AnyLoDTensor& to) {
   AnyLoDTensor next = to.resized(from.data_type(), from.lod(), from.row_shape(), from.rows(), Cpu::default_resource());
@@ -46,7 +47,8 @@ void download(const E& executor, const AnyOn<E>& from, AnyLoDTensor& to) {
   to = std::move(next);
 }
 
-/// Moves the tensor of a variable to the device, or back, unless it is there, or is no tensor.
+/// Moves the tensor of a variable to the device, or back to CPU memory. Does nothing if it is there already, or if the
+/// variable holds no tensor.
 template <Executor E>
 void move_to(const E& executor, Variable& variable, bool is_on_cpu) {
   if (is_on_cpu && variable.holds<AnyOn<E>>()) {
@@ -60,12 +62,12 @@ void move_to(const E& executor, Variable& variable, bool is_on_cpu) {
   }
 }
 
-/// Which operators of a block run on the CPU while the others run on a device, and whose variables are there: those
-/// that an operator needs in CPU memory, such as the learning rate, and all that these are computed from. So nothing
-/// that a device has computed is waited for.
+/// Which operators of a block run on the CPU while the others run on a device, and which variables are in CPU memory:
+/// those that an operator needs there, such as the learning rate, and everything that these are computed from. So no
+/// operator waits for what a device computes.
 class Placement {
  public:
-  /// `on_cpu_of(type)` tells what an operator needs in CPU memory: Operator::on_cpu.
+  /// `on_cpu_of(type)` returns Operator::on_cpu: the parameters that an operator of this type needs in CPU memory.
   template <class F>
   Placement(const BlockDesc& block, const F& on_cpu_of) : ops_(block.ops.size()) {
     for (const OpDesc& op : block.ops) needs_.push_back(on_cpu_of(op.type));
@@ -129,9 +131,9 @@ class Placement {
 
 namespace lod::inline LOD_INTERFACE::inline LOD_TARGET {
 
-/// Brings the tensors of a scope back to CPU memory, where `get<AnyLoDTensor>()` finds them: the parameters that a
-/// program has trained on a GPU. Inner scopes are left out. A program that runs on the GPU again takes them there.
-/// Waits for everything that is enqueued; throws what `CudaExecutor::synchronize` throws.
+/// Moves the tensors of a scope, such as the parameters that a program has trained on a GPU, back to CPU memory, where
+/// `get<AnyLoDTensor>()` finds them. Inner scopes are left out. A program that runs on the GPU again moves them there
+/// again. Waits for everything that is enqueued; throws what `CudaExecutor::synchronize` throws.
 template <Executor E>
 void move_to_cpu(const E& executor, Scope& scope) {
   for (const std::string& name : scope.local_names()) detail::move_to(executor, scope.var(name), true);

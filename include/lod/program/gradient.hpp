@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 /// @file
 /// @ingroup descriptions
-/// How operators describe their gradients: the operators that compute the gradients of their inputs from those of their
-/// outputs. `append_backward` (<lod/program/backward.hpp>) joins these descriptions to a program.
+/// How operators describe their gradients: by the operators that compute the gradients of their inputs from those of
+/// their outputs. `append_backward` (<lod/program/backward.hpp>) assembles these operators and appends them to a
+/// program.
 ///
 ///     lod::operators().add("cube", {.prepare = cube, .gradient = lod::gradient<"X, Out@GRAD -> X@GRAD">});
 ///     lod::operators().add("cube_grad", {.prepare = cube_grad});
@@ -25,7 +26,7 @@
 
 namespace lod::inline LOD_INTERFACE {
 
-/// The name of a variable's gradient is that of the variable with this at its end.
+/// The suffix that makes the name of a variable's gradient from that of the variable.
 inline constexpr std::string_view gradient_suffix = "@GRAD";
 
 /// The name of a variable's gradient.
@@ -33,7 +34,7 @@ LOD_TAGGED inline std::string gradient_name(std::string_view variable) {
   return std::string(variable).append(gradient_suffix);
 }
 
-/// An attribute, of the type of its value.
+/// An attribute, whose type follows from that of its value.
 LOD_TAGGED inline OpDesc::Attr make_attr(std::string_view name, std::int32_t value) {
   return {.name = std::string(name), .type = AttrType::INT, .i = value};
 }
@@ -55,7 +56,7 @@ LOD_TAGGED inline OpDesc::Attr make_attr(std::string_view name, std::vector<std:
 LOD_TAGGED inline OpDesc::Attr make_attr(std::string_view name, std::vector<std::int64_t> value) {
   return {.name = std::string(name), .type = AttrType::LONGS, .longs = std::move(value)};
 }
-/// Gives an operator an attribute, instead of one of that name if it has one.
+/// Sets an attribute of an operator; replaces one of the same name.
 LOD_TAGGED inline void set_attr(OpDesc& op, OpDesc::Attr attr) {
   const auto found =
       std::find_if(op.attrs.begin(), op.attrs.end(), [&](const OpDesc::Attr& one) { return one.name == attr.name; });
@@ -66,36 +67,37 @@ LOD_TAGGED inline void set_attr(OpDesc& op, OpDesc::Attr attr) {
   }
 }
 
-/// An operator of whose gradient a description is wanted, and the inputs that need no gradient.
+/// What an operator's gradient is described from: the operator, and the inputs that need no gradient.
 class GradientArguments {
  public:
-  /// The names of variables, of which none needs a gradient.
+  /// A set of names of variables.
   using Names = std::set<std::string, std::less<>>;
 
-  /// Both must outlive this.
+  /// `without_gradient` are the variables that need no gradient. Both arguments must outlive this object.
   LOD_TAGGED GradientArguments(const OpDesc& op, const Names& without_gradient) noexcept
       : op_(&op), without_gradient_(&without_gradient) {}
 
   /// The operator.
   LOD_TAGGED const OpDesc& desc() const noexcept { return *op_; }
 
-  /// The names of the gradients of an input's arguments, `@EMPTY@` for each that needs none. One argument that needs
-  /// none is left out, as PaddlePaddle does.
+  /// The names of the gradients of an input's arguments, `@EMPTY@` for each that needs none. If there is only one
+  /// argument and it needs none, the list is empty, as in PaddlePaddle.
   LOD_TAGGED std::vector<std::string> input_gradients(std::string_view parameter) const {
     std::vector<std::string> names = gradients(op_->input(parameter), *without_gradient_);
     if (names.size() == 1 && names.front() == empty_variable_name) names.clear();
     return names;
   }
   /// The names of the gradients of an output's arguments. All of them exist when the gradient runs: those of outputs
-  /// that nothing depends on are zeros.
+  /// that the loss does not depend on are zeros.
   LOD_TAGGED std::vector<std::string> output_gradients(std::string_view parameter) const {
     return gradients(op_->output(parameter), {});
   }
 
-  /// A description of a gradient, from its signature: `"X, Out@GRAD -> X@GRAD"`. Before the arrow stand its inputs: the
-  /// operator's inputs and outputs, and the gradients of its outputs. After it stand its outputs, the gradients of
-  /// the operator's inputs. A parameter that the gradient has under another name is written `name=parameter`. The type
-  /// is that of the operator with `_grad` at its end, or what stands before a colon. Attributes are the operator's.
+  /// The gradient operator with a signature such as `"X, Out@GRAD -> X@GRAD"`. Before the arrow are its inputs: inputs
+  /// and outputs of the operator, and gradients of its outputs. After the arrow are its outputs: gradients of the
+  /// operator's inputs. `name=parameter` gives a parameter another name in the gradient operator. The type is that of
+  /// the operator followed by `_grad`, unless the signature begins with a type and a colon. Attributes are the
+  /// operator's.
   LOD_TAGGED OpDesc describe(std::string_view signature) const {
     OpDesc made{.type = op_->type + "_grad", .attrs = op_->attrs};
     if (const std::size_t colon = signature.find(':'); colon != std::string_view::npos) {
@@ -132,7 +134,7 @@ class GradientArguments {
     const auto found = is_input ? op_->input(parameter) : op_->output(parameter);
     return {found.begin(), found.end()};
   }
-  /// Calls f(name, parameter) for each word of a list.
+  /// Calls f(name, parameter) for each word, `parameter` or `name=parameter`, of a list.
   template <class F>
   LOD_TAGGED static void for_each_word(std::string_view list, const F& f) {
     constexpr std::string_view between = ", ";
@@ -150,12 +152,12 @@ class GradientArguments {
   const Names* without_gradient_;
 };
 
-/// How an operator describes its gradient: the operators that compute it, in their order.
+/// How an operator describes its gradient: returns the operators that compute it, in order.
 using DescribeGradient = std::vector<OpDesc>(const GradientArguments&);
 
 namespace detail {
 
-/// A signature (see GradientArguments::describe), as an argument of templates.
+/// A signature (see GradientArguments::describe) as a template argument.
 template <std::size_t size>
 struct GradientSignature {
   char text[size]{};
@@ -171,7 +173,7 @@ struct GradientSignature {
 
 }  // namespace detail
 
-/// A gradient of one operator, of this signature: see GradientArguments::describe.
+/// Describes a gradient of one operator with this signature: see GradientArguments::describe.
 template <detail::GradientSignature signature>
 LOD_TAGGED std::vector<OpDesc> gradient(const GradientArguments& op) {
   return {op.describe(signature.text)};

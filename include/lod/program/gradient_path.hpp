@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 /// @file
-/// The operators that a program's gradients go through, in all of its blocks.
+/// Finds the operators that a program's gradients pass through, in all its blocks.
 #pragma once
 
 #include <lod/core/error.hpp>
@@ -28,7 +28,7 @@
 
 namespace lod::inline LOD_INTERFACE::detail::inline LOD_TARGET {
 
-/// How gradients pass an operator that owns a block.
+/// The kinds of control flow by which an operator runs its block, and by which gradients pass through it.
 enum class ControlFlow { NONE, LOOP, BRANCH, RECURRENCE };
 
 inline ControlFlow control_flow_of(const OpDesc& op) {
@@ -41,13 +41,13 @@ inline std::int32_t sub_block_of(const OpDesc& op) { return op.attr<std::int32_t
 inline std::vector<std::string> names_in(const OpDesc& op, std::string_view attribute) {
   return op.find_attr(attribute) ? op.attr<std::vector<std::string>>(attribute) : std::vector<std::string>();
 }
-/// Whether an operator counts in place, as loops do: its gradient counts back, so that operators of the gradient find
-/// the number that theirs had.
+/// Whether an operator is an `increment` in place, as loops use it. Its gradient counts back, so that the gradient of
+/// an operator finds the number that the operator itself had.
 inline bool is_counter(const OpDesc& op) {
   return op.type == "increment" && op.input("X").size() == 1 && std::ranges::equal(op.input("X"), op.output("Out"));
 }
 
-/// A pair of variables, in a block and in one inside it, of which the second stands for a part of the first.
+/// A variable in a block, and the one in an inner block that stands for a part of it.
 struct PassedVariable {
   std::string outer, inner;
 };
@@ -80,9 +80,9 @@ struct PassedVariables {
   }
 };
 
-/// Which variables depend on parameters, and which of these the loss depends on, over all steps of loops; the operators
-/// between. A name in an inner block stands for the variable of the nearest block around that describes it, otherwise
-/// for one of its own.
+/// Which variables depend on parameters, which of these the loss depends on, over all steps of loops, and the operators
+/// between them. A name in an inner block stands for the variable of that name in the nearest enclosing block that
+/// describes it, otherwise for a variable of the inner block.
 template <class E>
 class GradientPath {
  public:
@@ -92,10 +92,11 @@ class GradientPath {
   /// An operator: its block, and its number there.
   using Place = std::pair<std::int32_t, std::size_t>;
 
-  /// Where types of operators come from: given from outside, so that only programs that ask for gradients compile them.
+  /// Finds operators by type. Passed in, so that only programs that ask for gradients compile them.
   using Find = std::optional<Operator<E>> (*)(std::string_view type);
 
-  /// The program must be valid; its blocks and operators must stay as they are, apart from blocks that are added.
+  /// The program must be valid, and must outlive this object; its blocks and operators must not change, but blocks may
+  /// be added.
   GradientPath(const ProgramDesc& program, const std::string& loss, const std::vector<std::string>& parameters,
                const Names& constants, Find find_type)
       : program_(program), find_(find_type), places_(program.blocks.size(), {-1, 0}) {
@@ -127,9 +128,9 @@ class GradientPath {
     }
     return {block, std::string(name)};
   }
-  /// Whether it depends on a parameter.
+  /// Whether the variable depends on a parameter.
   bool varies(std::int32_t block, std::string_view name) const { return varying_.contains(find(block, name)); }
-  /// Whether the loss depends on it, too.
+  /// Whether the variable depends on a parameter and the loss depends on the variable.
   bool is_wanted(std::int32_t block, std::string_view name) const {
     const Key key = find(block, name);
     return varying_.contains(key) && wanted_.contains(key);
@@ -148,8 +149,8 @@ class GradientPath {
     return found->second;
   }
 
-  /// Whether the gradient of operator `i` of a block is needed. Of one that owns a block: whether that has such an
-  /// operator, or writes a variable around it whose gradient then ends there.
+  /// Whether the gradient of operator `i` of a block is needed. For an operator that owns a block: whether the block
+  /// has such an operator, or writes a wanted variable of an enclosing block, whose gradient then ends there.
   bool is_on_path(std::int32_t block, std::size_t i) {
     const OpDesc& op = at(block).ops[i];
     if (is_counter(op)) return read_.contains(find(block, op.output("Out").front()));
@@ -169,11 +170,11 @@ class GradientPath {
     return false;
   }
 
-  /// Whether operator `i` of a block, or one of a block inside, may write a variable.
+  /// Whether operator `i` of a block, or an operator of a block that it owns, may write a variable.
   bool writes(std::int32_t block, std::size_t i, const Key& key) const {
     const OpDesc& op = at(block).ops[i];
     if (any_argument(op.outputs, [&](const std::string& name) { return find(block, name) == key; })) {
-      // What an operator that owns a block lists among its outputs need not be written there.
+      // A loop or a branch need not write everything that it lists as an output.
       if (control_flow_of(op) == ControlFlow::NONE || control_flow_of(op) == ControlFlow::RECURRENCE) return true;
     }
     bool found = false;
@@ -184,8 +185,9 @@ class GradientPath {
   }
 
   /// @{
-  /// Whether no element of an array is written, or read, twice, as far as can be seen: by operators at a number that is
-  /// set once and counted between them, in loops in each step. Only one may read the array at all.
+  /// Whether it can be shown that no element of an array is written, or read, twice: all operators use the same index,
+  /// which is set once and incremented between them, and in each step of a loop. For reading, there must be exactly one
+  /// operator that reads the array.
   bool is_written_in_order(std::int32_t block, std::string_view array) const {
     const Key key = find(block, array);
     const auto found = writers_.find(key);
@@ -198,7 +200,7 @@ class GradientPath {
   }
   /// @}
 
-  /// Whether a branch in a block writes a variable of it.
+  /// Whether a branch (`conditional_block`) in a block may write a variable.
   bool is_of_branch(std::int32_t block, std::string_view name) const {
     for (std::size_t i = 0; i < at(block).ops.size(); ++i) {
       if (control_flow_of(at(block).ops[i]) == ControlFlow::BRANCH && writes(block, i, find(block, name))) return true;
@@ -206,19 +208,20 @@ class GradientPath {
     return false;
   }
 
-  /// Whether the variable had another value before operators of this block wrote it, which the loss may depend on, too.
+  /// Whether the variable may have had an earlier value, before operators of this block wrote it, on which the loss may
+  /// depend as well.
   bool has_earlier_value(std::int32_t block, std::string_view name) const {
     const Key key = find(block, name);
     const auto found = writers_.find(key);
     if (found == writers_.end() || found->second.size() > 1 || parameters_.contains(key)) return true;
     for (std::int32_t idx = block; idx != key.first && idx != 0; idx = place_of_block(idx).first) {
-      if (flow_of_block(idx) != ControlFlow::BRANCH) return true;  // that of the step before
+      if (flow_of_block(idx) != ControlFlow::BRANCH) return true;  // the value of the step before
     }
     return false;
   }
 
-  /// Whether an operator's gradient, described for a block of the gradient, finds the value of a variable that operator
-  /// `i` of a block has read, or written. Loops keep what their steps began with.
+  /// Whether the gradient of operator `i` of a block still finds the value of a variable that the operator has read
+  /// (`is_read`) or written. Loops keep the values that their steps began with.
   bool keeps_value(std::int32_t block, std::size_t i, const std::string& name, bool is_read) const {
     const Key key = find(block, name);
     if (!writers_.contains(key) || is_array(block, name)) return true;
@@ -283,7 +286,7 @@ class GradientPath {
         settings->second.size() - static_cast<std::size_t>(std::ranges::count_if(settings->second, counts));
     return setters <= 1 && std::ranges::all_of(settings->second, is_set_beside);
   }
-  /// Whether operators [begin, end) of a block count a number.
+  /// Whether one of the operators [begin, end) of a block increments the counter.
   bool is_counted(const Key& counter, std::int32_t block, std::size_t begin, std::size_t end) const {
     for (std::size_t i = begin; i < end; ++i) {
       const OpDesc& op = at(block).ops[i];
@@ -291,14 +294,15 @@ class GradientPath {
     }
     return false;
   }
-  /// Whether they do so between an operator and one that comes later, in the same block or a block directly inside.
+  /// Whether the counter is incremented between an operator and a later one, in the same block or in a block directly
+  /// inside it.
   bool is_counted_between(const Key& counter, const Place& a, const Place& b) const {
     if (a.first == b.first) return is_counted(counter, a.first, a.second, b.second);
     const Place& owner = place_of_block(b.first);
     return owner.first == a.first &&
            (is_counted(counter, a.first, a.second, owner.second) || is_counted(counter, b.first, 0, b.second));
   }
-  /// Whether an operator writes a variable, and its gradient doesn't take that back.
+  /// Whether an operator writes a variable and its gradient does not undo that.
   bool overwrites(std::int32_t block, std::size_t i, const Key& key) const {
     const OpDesc& op = at(block).ops[i];
     if (control_flow_of(op) == ControlFlow::NONE) {
@@ -394,7 +398,7 @@ class GradientPath {
       }
     }
   }
-  /// Finds what operators on the path read: the numbers that are counted back.
+  /// Finds the variables that operators on the path read; of these, the counters must be counted back.
   void find_read(std::int32_t block) {
     for (std::size_t i = 0; i < at(block).ops.size(); ++i) {
       const OpDesc& op = at(block).ops[i];

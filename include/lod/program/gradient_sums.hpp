@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 /// @file
-/// The operators of a block that compute gradients, while `append_backward` finds them.
+/// Collects the operators of a block that compute gradients, for `append_backward`.
 #pragma once
 
 #include <lod/core/error.hpp>
@@ -24,7 +24,7 @@ namespace lod::inline LOD_INTERFACE::detail::inline LOD_TARGET {
 
 inline bool is_no_variable(std::string_view name) { return name.empty() || name == empty_variable_name; }
 
-/// Calls f(name) for the argument of each parameter, empty ones left out: f may change it if `vars` are not const.
+/// Calls f(name) for each argument of each parameter, except empty ones. f may change the name if `vars` is not const.
 template <class Vars, class F>
 void for_each_argument(Vars& vars, const F& f) {
   for (auto& var : vars) {
@@ -41,12 +41,12 @@ bool any_argument(const std::vector<OpDesc::Var>& vars, const F& f) {
   for_each_argument(vars, [&](const std::string& name) { found = found || f(name); });
   return found;
 }
-/// Whether one of the parameters has this argument.
+/// Whether this name is an argument of one of the parameters.
 inline bool has_argument(const std::vector<OpDesc::Var>& vars, std::string_view name) {
   return any_argument(vars, [&](const std::string& one) { return one == name; });
 }
 
-/// Zeros like a variable, as its gradient.
+/// An operator that sets the gradient of a variable to zeros.
 inline OpDesc zeros_like(const std::string& variable) {
   return {.inputs = {{"X", {variable}}},
           .outputs = {{"Out", {gradient_name(variable)}}},
@@ -54,13 +54,14 @@ inline OpDesc zeros_like(const std::string& variable) {
           .attrs = {make_attr("value", 0.0f), make_attr("dtype", -1)}};
 }
 
-/// Whether a gradient's operator reads shapes alone, apart from gradients, so that any value will do.
+/// Whether a gradient operator of this type reads only the shapes of the variables that are not gradients, so that
+/// their values do not matter.
 inline bool needs_shapes_only(std::string_view type) {
   constexpr std::string_view all[] = {"concat_grad", "elementwise_add_grad", "elementwise_sub_grad",
                                       "mean_grad",   "reduce_mean_grad",     "reduce_sum_grad"};
   return std::ranges::find(all, type) != std::end(all);
 }
-/// The names of gradients of those variables for which f(variable) holds; `@EMPTY@` for each other one.
+/// The names of the gradients of the variables for which f(variable) holds; `@EMPTY@` for each of the others.
 template <class F>
 std::vector<std::string> gradients_where(std::span<const std::string> variables, const F& f) {
   std::vector<std::string> names;
@@ -69,7 +70,8 @@ std::vector<std::string> gradients_where(std::span<const std::string> variables,
   }
   return names;
 }
-/// Whether operators write a gradient. Those of branches change gradients of what the branch writes.
+/// Whether one of the operators writes a gradient. The gradient of a branch also changes, in place, the gradients of
+/// what the branch writes.
 inline bool changes_gradient(const std::vector<OpDesc>& ops, const std::string& gradient) {
   return std::ranges::any_of(ops, [&](const OpDesc& op) {
     if (has_argument(op.outputs, gradient)) return true;
@@ -77,16 +79,17 @@ inline bool changes_gradient(const std::vector<OpDesc>& ops, const std::string& 
   });
 }
 
-/// Operators that compute gradients, of which several may write the same one: then each writes to a name of its own,
-/// and `sum` adds these up before the first operator that reads the sum. An operator that reads a gradient and writes
-/// it replaces it; from then on it keeps its name, since operators of other blocks may know it by that.
+/// Operators that compute gradients, in order. If several write the same gradient, each writes a part under a name of
+/// its own, and `sum` adds the parts up before the first operator that reads the gradient. An operator that both reads
+/// and writes a gradient replaces it; from then on this part keeps the gradient's name, since operators of other blocks
+/// may refer to it by that.
 template <class = void>
 class GradientSums {
  public:
-  /// `block` is the number in the names of parts.
+  /// `block` is the number that the names of parts contain.
   explicit GradientSums(std::int32_t block) : block_(block) {}
 
-  /// Adds an operator, and before it the sums that it reads.
+  /// Adds an operator, preceded by the sums that it reads.
   void add(OpDesc op) {
     for_each_argument(op.inputs, [&](const std::string& name) { finish(name); });
     const std::size_t place = ops_.size();
@@ -98,19 +101,20 @@ class GradientSums {
       }
     }
   }
-  /// A gradient that is there before the first operator of the block, or that blocks inside it change.
+  /// Declares that a gradient has a value already: it exists before the first operator of the block, or inner blocks
+  /// change it. It keeps its name.
   void keep(const std::string& name) {
     finish(name);
     Parts& parts = parts_of(name);
     parts.has_first = true;
     parts.places.clear();
   }
-  /// Adds an operator of one output, which it changes, or which is no part of a sum.
+  /// Adds an operator with one output, which it changes in place, or which is not a part of a sum.
   void add_change(OpDesc op) {
     keep(op.outputs.front().arguments.front());
     ops_.push_back(std::move(op));
   }
-  /// What follows does not depend on a gradient any more: its variable had another value before.
+  /// Drops a gradient: operators added from now on belong to an earlier value of its variable.
   void forget(const std::string& name) {
     const auto found = parts_.find(name);
     if (found == parts_.end()) return;
@@ -118,24 +122,24 @@ class GradientSums {
     found->second.has_first = false;
     found->second.places.clear();
   }
-  /// Whether there is a gradient of that name now.
+  /// Whether the gradient of that name has any part now.
   bool has(const std::string& name) const {
     const auto found = parts_.find(name);
     return found != parts_.end() && (found->second.has_first || !found->second.places.empty());
   }
-  /// All operators, with the sums that nothing reads at the end.
+  /// All operators; sums that no operator reads are at the end.
   std::vector<OpDesc> take() && {
     for (const std::string& name : order_) finish(name);
     return std::move(ops_);
   }
 
  private:
-  /// An argument of an operator: which one.
+  /// Identifies an argument of an output of an operator.
   struct Place {
     std::size_t op, output, argument;
   };
   struct Parts {
-    bool has_first = false;  ///< a part that keeps its name
+    bool has_first = false;  ///< whether there is a part that keeps the gradient's name
     std::vector<Place> places = {};
     std::size_t renamed = 0;
   };

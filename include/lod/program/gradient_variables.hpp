@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 /// @file
-/// The variables of gradients.
+/// Describes the variables that hold gradients.
 #pragma once
 
 #include <lod/core/desc.hpp>
@@ -20,26 +20,27 @@
 
 namespace lod::inline LOD_INTERFACE::detail::inline LOD_TARGET {
 
-/// The data type and the shape that are described for a tensor, or for row-sparse values; null for other variables.
+/// The described data type and shape of a tensor or of row-sparse values; null for other variables.
 inline const TensorDesc* described_tensor(const VarDesc& var) {
   if (var.type.lod_tensor) return &var.type.lod_tensor->tensor;
   return var.type.selected_rows ? &*var.type.selected_rows : nullptr;
 }
 
-/// The variable of a gradient.
+/// The name of the variable that a gradient belongs to: what is before the suffix.
 inline std::string_view variable_of(std::string_view gradient) {
   return gradient.substr(0, gradient.find(gradient_suffix));
 }
 
-/// Appends operators that compute gradients to blocks, and describes these, as the variables whose gradients they are:
-/// those of parameters of which only rows are used, and sums of such alone, are SELECTED_ROWS. Inner blocks come first.
+/// Appends operators that compute gradients to blocks, and describes each gradient as the variable it belongs to is
+/// described. Gradients of parameters of which only some rows are used (`is_sparse`), and sums of nothing but these,
+/// are SELECTED_ROWS. Inner blocks must be appended to first.
 template <class = void>
 class GradientVariables {
  public:
   using Names = GradientArguments::Names;
 
-  /// Appends them to block `target`. `forward` is the block whose gradient they compute. Gradients that are `outside`
-  /// are not described there.
+  /// Appends operators to block `target`. `forward` is the block whose gradient they compute. The gradients in
+  /// `outside` are not described in `target`.
   void append(ProgramDesc& program, std::int32_t target, std::int32_t forward, std::vector<OpDesc> ops,
               const Names& outside) {
     BlockDesc& block = program.blocks[static_cast<std::size_t>(target)];
@@ -51,7 +52,8 @@ class GradientVariables {
       if (described.insert(name).second) vars.push_back(described_as(name, var, is_sparse));
     };
     for (const OpDesc& op : ops) {
-      // Steps find some in their block before it writes them, and those of arrays may have no elements.
+      // Some gradients of an inner block are read before the block writes them, and those of arrays may have no
+      // elements.
       for_each_argument(op.inputs, [&](const std::string& name) {
         if (!name.ends_with(gradient_suffix)) return;
         const VarDesc* const var = program.find_var(variable_of(name), forward);
@@ -73,7 +75,8 @@ class GradientVariables {
   }
 
  private:
-  /// Whether a gradient that an operator writes, argument `k` of an output, lists rows. `var` is the variable.
+  /// Whether a gradient that an operator writes, argument `k` of an output, is row-sparse. `var` is the variable that
+  /// it belongs to.
   bool lists_rows(const OpDesc& op, const OpDesc::Var& output, std::size_t k, const VarDesc* var,
                   const Names& row_sparse) const {
     if (const OpDesc::Attr* const block = op.find_attr("sub_block")) {
@@ -98,7 +101,7 @@ class GradientVariables {
     return made;
   }
 
-  std::map<std::int32_t, Names> row_sparse_;  // gradients that list rows, by block
+  std::map<std::int32_t, Names> row_sparse_;  // gradients that are row-sparse, by block
 };
 
 }  // namespace lod::inline LOD_INTERFACE::detail::inline LOD_TARGET

@@ -17,8 +17,8 @@
 
 namespace lod::inline LOD_INTERFACE::detail::inline LOD_TARGET {
 
-/// Removes from a description what == does not compare by its bytes: the bits of floating-point numbers, which become
-/// 0, and which fields with a default were set.
+/// What of a description == does not compare byte by byte: the bits of floating-point numbers, which are taken out of
+/// the description and become 0 there, and which fields with a default were set.
 class Distinctions {
  public:
   template <class Desc>

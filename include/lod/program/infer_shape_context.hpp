@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 /// @file
 /// @ingroup descriptions
-/// What an operator gives, described before it runs: a rule, from the descriptions of its inputs. Operators of the
-/// library have theirs; one of the user's is the member `infer` of lod::Operator:
+/// Rules that describe the outputs of an operator before it runs, from the descriptions of its inputs. The library's
+/// operators have such rules; for an operator of the user's it is the member `infer` of lod::Operator:
 ///
 ///     lod::operators().add("plus", {.prepare = ..., .infer = [](lod::InferShapeContext& op) {
 ///       op.set_output("Out", op.input("X"));
@@ -28,18 +28,20 @@ namespace lod::inline LOD_INTERFACE {
 
 namespace detail {
 
-/// Thrown by InferShapeContext for a variable of which nothing is known, and caught by who called the rule.
+/// Thrown by InferShapeContext for a variable of which nothing is known, and caught by the caller of the rule.
 struct NotDescribed {};
 
 }  // namespace detail
 
-/// One operator's variables as descriptions, for a rule that says what the operator gives. A dimension of -1 is
-/// unknown; so is what depends on values. A scalar has no dimensions.
+/// The variables of one operator as descriptions, for a rule that describes its outputs. A dimension of -1 is unknown,
+/// as is one that depends on values. A scalar has no dimensions.
 ///
-/// What a rule throws becomes an InvalidProgram that names the place. Outputs change only when the rule has returned.
+/// What a rule throws is rethrown as an InvalidProgram that names the operator's place. Outputs change only once the
+/// rule has returned.
 class InferShapeContext {
  public:
-  /// The descriptions of all arguments, in their order, null where nothing is known. All must outlive this.
+  /// `inputs` are the descriptions of all arguments of the inputs, in order, null where nothing is known. They and `op`
+  /// must outlive this object.
   LOD_TAGGED InferShapeContext(const OpDesc& op, std::vector<const VarType*> inputs)
       : op_(&op), inputs_(std::move(inputs)) {}
 
@@ -50,8 +52,8 @@ class InferShapeContext {
   LOD_TAGGED T attr(std::string_view name, T otherwise) const {
     return op_->find_attr(name) ? op_->attr<T>(name) : std::move(otherwise);
   }
-  /// A data type, whose number is the value of an attribute; `otherwise` if there is none. Throws InvalidProgram for a
-  /// number that is none.
+  /// The data type whose number is the value of an attribute; `otherwise` if there is no such attribute. Throws
+  /// InvalidProgram for a number that is not one of a data type.
   LOD_TAGGED DataType data_type(std::string_view name, DataType otherwise) const {
     const auto type = static_cast<DataType>(attr(name, static_cast<std::int32_t>(otherwise)));
     if (!is_pod(type)) {
@@ -60,14 +62,14 @@ class InferShapeContext {
     return type;
   }
 
-  /// How many arguments an input has. Empty names and `@EMPTY@` count, unless all are.
+  /// How many arguments an input has. Empty names and `@EMPTY@` count, unless all arguments are such.
   LOD_TAGGED std::size_t inputs(std::string_view parameter) const noexcept {
     const auto arguments = op_->input(parameter);
     return std::all_of(arguments.begin(), arguments.end(), is_empty) ? 0 : arguments.size();
   }
-  /// What is known of an argument of an input: of the tensor itself, of the dense one that a SELECTED_ROWS stands for,
-  /// or of the elements of a LOD_TENSOR_ARRAY. Throws InvalidProgram if there is no such argument. If nothing is known
-  /// of it, the rule ends here, and the outputs stay as they are described.
+  /// The description of an argument of an input: of the tensor itself, of the dense tensor that a SELECTED_ROWS stands
+  /// for, or of the elements of a LOD_TENSOR_ARRAY. Throws InvalidProgram if there is no such argument. If nothing is
+  /// known of it, this call ends the rule (by an exception), and the outputs stay as they are described.
   LOD_TAGGED LoDTensorDesc input(std::string_view parameter, std::size_t i = 0) const {
     const VarType& found = variable(parameter, i);
     if (found.type == VarType::SELECTED_ROWS && found.selected_rows) return {*found.selected_rows};
@@ -77,12 +79,12 @@ class InferShapeContext {
     if (found.type != VarType::LOD_TENSOR || !found.lod_tensor) throw detail::NotDescribed();
     return {found.lod_tensor->tensor, found.lod_tensor->lod_level.value()};
   }
-  /// The kind of the variable. Throws, and ends the rule, as `input`.
+  /// The type of the variable. Throws, and ends the rule, as `input` does.
   LOD_TAGGED VarType::Type input_type(std::string_view parameter, std::size_t i = 0) const {
     return variable(parameter, i).type;
   }
 
-  /// What is known of a READER among the arguments of an input. Throws, and ends the rule, as `input`.
+  /// The description of a READER among the arguments of an input. Throws, and ends the rule, as `input` does.
   LOD_TAGGED const ReaderDesc& reader(std::string_view parameter, std::size_t i = 0) const {
     const VarType& found = variable(parameter, i);
     if (found.type != VarType::READER || !found.reader) throw detail::NotDescribed();
@@ -92,8 +94,8 @@ class InferShapeContext {
   /// How many arguments an output has.
   LOD_TAGGED std::size_t outputs(std::string_view parameter) const noexcept { return op_->output(parameter).size(); }
   /// @{
-  /// Says what an output will be: a tensor, or one of the other kinds that `input` describes; or a variable of a kind
-  /// that has no description. Without such an argument nothing happens: many outputs are optional.
+  /// Describes an output: a tensor, or one of the other kinds that `input` describes; or a variable of a kind that has
+  /// no description. Does nothing if there is no such argument: many outputs are optional.
   LOD_TAGGED void set_output(std::string_view parameter, LoDTensorDesc desc, std::size_t i = 0,
                              VarType::Type kind = VarType::LOD_TENSOR) {
     const auto arguments = op_->output(parameter);
@@ -111,7 +113,7 @@ class InferShapeContext {
   LOD_TAGGED void set_output(std::string_view parameter, VarType::Type kind) { set_output(parameter, {}, 0, kind); }
   /// @}
 
-  /// What has been said of outputs, by their names.
+  /// The outputs that have been described, by name.
   LOD_TAGGED std::vector<std::pair<std::string_view, VarType>>& results() noexcept { return results_; }
 
  private:
@@ -135,7 +137,7 @@ class InferShapeContext {
   std::vector<std::pair<std::string_view, VarType>> results_;
 };
 
-/// A rule: reads what is known of an operator's inputs, and says what its outputs will be.
+/// A rule: reads the descriptions of an operator's inputs, and describes its outputs.
 using InferShape = std::function<void(InferShapeContext&)>;
 
 }  // namespace lod::inline LOD_INTERFACE
@@ -148,7 +150,8 @@ InferShape inference_of(std::string_view type);
 
 namespace lod::inline LOD_INTERFACE::inline LOD_TARGET::operators_of_programs {
 
-/// The rule of an operator that comes with the library, from wherever it is; null if there is none.
+/// The rule of an operator that comes with the library, compiled here or in the compiled library; null if there is
+/// none.
 #if defined(LOD_CPU_LIBRARY) || defined(LOD_OPERATORS_LIBRARY)
 inline InferShape inference_of(std::string_view type) { return compiled::inference_of(type); }
 #else

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 /// @file
 /// @ingroup descriptions
-/// Shapes, element types and levels of a program's variables, worked out before it runs.
+/// Infers the shapes, element types and levels of a program's variables before it runs.
 ///
 ///     lod::infer_shapes(program);
 ///     program.find_var("scores")->type.lod_tensor->tensor.dims;  // {-1, 57}
@@ -31,7 +31,7 @@
 
 namespace lod::inline LOD_INTERFACE::detail::inline LOD_TARGET {
 
-/// Goes through the blocks of a program and applies the rules of their operators, to descriptions of its own.
+/// Goes through the blocks of a program and applies the rules of their operators to its own copies of the descriptions.
 class ShapeInference {
  public:
   ShapeInference(const ProgramDesc& program, std::function<InferShape(const std::string&)> rule_of)
@@ -68,7 +68,8 @@ class ShapeInference {
     bool is_done = false;
   };
 
-  /// In a description that no rule has made, no dimensions may mean that nothing is known of them.
+  /// Whether a description in the program counts as known. One without dimensions may be that of a scalar, or say
+  /// nothing; it counts only for persistable tensors.
   static bool is_known(const VarDesc& var) noexcept {
     const VarType& type = var.type;
     if (type.type == VarType::LOD_TENSOR)
@@ -128,8 +129,8 @@ class ShapeInference {
     for (auto& [name, type] : context.results()) set(name, std::move(type), visible);
   }
 
-  /// The gradient with respect to a variable, `x@GRAD`, is described as the variable. That of a table whose gradients
-  /// are sparse is row-sparse.
+  /// Describes the gradient with respect to a variable, `x@GRAD`, as the variable; that of an embedding table with
+  /// `is_sparse` is row-sparse.
   void infer_gradients(InferShapeContext& context, const std::vector<std::int32_t>& visible) {
     const OpDesc& op = context.desc();
     const bool is_sparse = context.attr("is_sparse", false);
@@ -160,7 +161,7 @@ class ShapeInference {
     var->is_known = true;
   }
 
-  /// A persistable variable is described by those who share it: an operator must give what the description says.
+  /// Programs share a persistable variable by its description, so what an operator writes to it must agree with that.
   static void check_same(std::string_view name, const VarType& described, const VarType& found) {
     if (!described.lod_tensor || !found.lod_tensor) return;
     const TensorDesc &expected = described.lod_tensor->tensor, &given = found.lod_tensor->tensor;
@@ -189,20 +190,20 @@ class ShapeInference {
 
 namespace lod::inline LOD_INTERFACE {
 
-/// Describes what the operators of a program give: the kind, the element type, the dimensions and the `lod_level` of
+/// Describes the outputs of a program's operators: the kind, the element type, the dimensions and the `lod_level` of
 /// each variable that one of them writes, in inner blocks too, from the descriptions of what they read. A dimension
-/// that depends on values, or on the size of a batch, is -1. Operators of inner blocks are looked at once, at the place
-/// of the operator that owns their block; so a loop is taken to leave shapes as its first step does.
+/// that depends on values, or on the size of a batch, is -1. Operators of inner blocks are visited once, where the
+/// operator that owns their block is; so the shapes after a loop are taken to be those after its first step.
 ///
-/// Left as they are described: persistable variables; variables that no block describes; outputs of operators without
-/// a rule, and of those that read a variable of which nothing is known. An output
-/// `x@GRAD` of an operator without a rule is described as `x`.
+/// These stay as they are: persistable variables; variables that no block describes; outputs of operators without a
+/// rule, and of those that read a variable of which nothing is known. An output `x@GRAD` of an operator without a rule
+/// is described as `x`.
 ///
-/// Throws InvalidProgram, naming block, operator and variables, where operators contradict: shapes, types or levels
-/// that do not fit, attributes of a wrong type or value, a persistable variable that is not what an operator writes to
-/// it; and as `validate` does. The program is then as it was. The rules are those of the operators for the executor E.
-/// O(size of the program). Semantics: PaddlePaddle's infer_shape at compile time; where that takes unknown dimensions
-/// for certain, or leaves out levels that are there in runs, this does not.
+/// Throws InvalidProgram, naming block, operator and variables, for contradictions: shapes, types or levels that do not
+/// fit, attributes of a wrong type or value, a persistable variable whose description differs from what an operator
+/// writes to it; and as `validate` does. The program is then unchanged. The rules are those of the operators for the
+/// executor E. O(size of the program). Semantics: PaddlePaddle's infer_shape at compile time, except that this neither
+/// takes unknown dimensions for known ones nor omits levels that tensors have at run time.
 template <Executor E = CpuExecutor>
 LOD_TAGGED void infer_shapes(ProgramDesc& program) {
   detail::ShapeInference inference(program, [](const std::string& type) {

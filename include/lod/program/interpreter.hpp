@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 /// @file
-/// What PreparedProgram is made of: its blocks, prepared, what is fed to it and what it returns.
+/// The implementation of PreparedProgram: its prepared blocks, what is fed to it and what it returns.
 #pragma once
 
 #include <lod/core/any_tensor.hpp>
@@ -39,7 +39,7 @@ namespace lod::inline LOD_INTERFACE::inline LOD_TARGET {
 template <Executor E>
 class Interpreter final : public detail::ProgramToRun {
  public:
-  /// On another device, `find_on_cpu` gives what runs on the CPU all the same.
+  /// On a device other than the CPU, `find_on_cpu` finds the operators that run on the CPU nevertheless.
   Interpreter(const E& executor, const ProgramDesc& program, Scope& scope, const std::vector<std::string>& fetch,
               const RunLimits& limits, bool keep_values, detail::FindOperator<CpuExecutor>* find_on_cpu = nullptr)
       : program_(program.blocks.size() > 1 ? std::optional(program) : std::nullopt),
@@ -50,7 +50,7 @@ class Interpreter final : public detail::ProgramToRun {
     const ProgramDesc& whole = *running_.program;
     const BlockDesc& block = whole.block(0);
     static_cast<void>(flow_.of(block));  // throws for a block that contains itself
-    // What is there for the CPU alone is refused, or runs there, where its block is prepared.
+    // Operators that exist for the CPU only are refused, or run there: this is decided when their block is prepared.
     detail::check_types(whole, [find_on_cpu](const std::string& type) {
       return operators<E>().find(type) || (find_on_cpu && find_on_cpu(type));
     });
@@ -95,9 +95,9 @@ class Interpreter final : public detail::ProgramToRun {
   struct Fed {
     Variable* variable;
     std::optional<LoDTensorDesc> desc;
-    std::string needed_by;  // empty: not needed
+    std::string needed_by;  // the place of an operator that needs it; empty if none does
   };
-  /// A scope inside another, which is dropped with this.
+  /// A new scope inside another one, which drops it when this object is destroyed.
   class Local {
    public:
     explicit Local(Scope& outer) : outer_(outer), scope_(outer.new_scope()) {}
@@ -112,7 +112,7 @@ class Interpreter final : public detail::ProgramToRun {
     Scope& scope_;
   };
 
-  /// The executor, or one whose memory has a limit.
+  /// The executor; with a limit of bytes, one whose memory has that limit.
   static E limited(const E& executor, const RunLimits& limits, detail::LimitedMemory::Owner& memory) {
     if (limits.bytes == RunLimits().bytes) return executor;
     if constexpr (std::same_as<E, CpuExecutor>) {
@@ -123,8 +123,8 @@ class Interpreter final : public detail::ProgramToRun {
     }
   }
   /// Lets the temporaries of the program's own block share memory, except for those that are used from outside: by the
-  /// caller, by an operator that owns blocks, or by one in an inner block. An output that is an input as well takes
-  /// turns anyway.
+  /// caller, by an operator that owns blocks, or by one in an inner block. An output that is also an input of its
+  /// operator is left out as well: it alternates between two tensors anyway.
   void share_memory(const std::vector<std::string>& fetch) {
     if constexpr (std::same_as<E, CpuExecutor>) {
       detail::NameSet kept(fetch.begin(), fetch.end());
@@ -219,7 +219,7 @@ class Interpreter final : public detail::ProgramToRun {
       }
     }
   }
-  /// What is fed, and what is fetched: as it is, or copied to the device and from there.
+  /// Sets a variable to what is fed, and gets what is fetched: by sharing memory, or by a copy to or from the device.
   void set(Variable& variable, const AnyLoDTensor& value) const {
     if constexpr (!operation::on_cpu<E>) {
       using Any = detail::AnyOn<E>;
@@ -234,7 +234,7 @@ class Interpreter final : public detail::ProgramToRun {
     }
     result = variable.get<AnyLoDTensor>();
   }
-  /// What was fed is the caller's again.
+  /// Releases the tensors that were fed: their memory is the caller's alone again.
   // NOLINTNEXTLINE(bugprone-exception-escape): `get` throws only for what it does not hold
   void let_go(const Feed& feed) noexcept {
     for (const auto& one : feed) {

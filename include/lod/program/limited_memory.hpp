@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 /// @file
-/// Memory of which only so much may be used at a time: RunLimits::bytes.
+/// A memory resource with a limit on the bytes in use at a time: RunLimits::bytes.
 #pragma once
 
 #include <lod/core/error.hpp>
@@ -15,11 +15,12 @@
 
 namespace lod::inline LOD_INTERFACE::detail {
 
-/// Memory from another resource, up to a limit. Tensors may outlive who made it: it is gone when both its owner and all
-/// memory are. So a tensor without memory must not keep it.
+/// Memory from another resource, up to a limit; beyond that, throws LimitExceeded. Tensors may outlive its owner: it is
+/// destroyed when the owner is gone and all of its memory has been returned. So a tensor that holds no memory must not
+/// keep a pointer to it.
 class LimitedMemory final : public std::pmr::memory_resource {
  public:
-  /// Gives up the owner's part.
+  /// Gives up the owner's share.
   struct Release {
     LOD_TAGGED void operator()(LimitedMemory* memory) const noexcept { memory->drop(); }
   };

@@ -76,26 +76,26 @@ struct Ftrl {
   float lr_power = -0.5f;
 };
 
-/// Adagrad whose sum of squares is a running mean.
+/// Adagrad with a running mean in place of the sum of squares.
 struct DecayedAdagrad {
   float learning_rate = 0.001f;
   float decay = 0.95f;
   float epsilon = 1e-6f;
 };
-/// Steps as long as earlier ones were, in proportion to the gradients.
+/// Scales each gradient by the ratio of the root mean square of earlier steps to that of the gradients.
 struct Adadelta {
   float learning_rate = 0.001f;
   float epsilon = 1e-6f;
   float rho = 0.95f;
 };
-/// Adam with the greatest gradient so far in the place of the mean of squares.
+/// Adam with the (decaying) greatest gradient so far in place of the mean of squares.
 struct Adamax {
   float learning_rate = 0.001f;
   float beta1 = 0.9f;
   float beta2 = 0.999f;
   float epsilon = 1e-8f;
 };
-/// Adam whose steps are as long as the parameter times the rate.
+/// Adam with steps scaled to the norm of the parameter times the learning rate.
 struct Lamb {
   float learning_rate = 0.001f;
   float lamb_weight_decay = 0.01f;
@@ -103,7 +103,7 @@ struct Lamb {
   float beta2 = 0.999f;
   float epsilon = 1e-6f;
 };
-/// Momentum with a rate that follows the length of the parameter beside that of the gradient.
+/// Momentum with a learning rate that follows the ratio of the parameter's norm to that of the gradient.
 struct LarsMomentum {
   float learning_rate = 0.001f;
   float momentum = 0.9f;
@@ -130,11 +130,11 @@ struct ClipGradByValue {
   float max = 1;
   std::optional<float> min = {};
 };
-/// Each gradient is scaled down to this length if it is longer.
+/// Each gradient is scaled down to this norm if its norm is greater.
 struct ClipGradByNorm {
   float clip_norm = 1;
 };
-/// All gradients are scaled down by one factor if together, as one vector, they are longer than this.
+/// All gradients are scaled down by one factor if their norm, taken together as one vector, is greater than this.
 struct ClipGradByGlobalNorm {
   float clip_norm = 1;
 };
@@ -153,17 +153,17 @@ namespace lod::inline LOD_INTERFACE::detail::inline LOD_TARGET {
 /// A state that an optimizer keeps for each parameter.
 struct OptimizerState {
   const char* input;   ///< the parameters of the operator
-  const char* output;  ///< null if the operator leaves it: it is multiplied by its first value after each step
-  const char* name;    ///< of the variable, after that of the parameter
+  const char* output;  ///< null if the operator does not write it: after each step it is multiplied by its first value
+  const char* name;    ///< the suffix of the variable's name, after that of the parameter
   float initial = 0;
-  bool is_number = false;  ///< one number, not one for each of the parameter
+  bool is_number = false;  ///< whether it is a single number, not one for each element
 };
 /// An optimizer's operator.
 struct OptimizerDesc {
   std::string type;
   std::vector<OpDesc::Attr> attrs = {};
   std::vector<OptimizerState> states = {};
-  bool is_dense = false;  ///< whether it takes dense gradients alone
+  bool is_dense = false;  ///< whether it takes dense gradients only
 };
 
 inline OptimizerDesc describe_optimizer(const SGD&) { return {"sgd"}; }
@@ -242,7 +242,7 @@ inline OptimizerDesc describe_optimizer(const LarsMomentum& of) {
 /// See `minimize`. Works on copies of the programs.
 class Minimizer {
  public:
-  /// A program with the operators of `append_backward`, and what that has returned.
+  /// `program` has the operators of `append_backward`, which has returned `pairs`.
   Minimizer(ProgramDesc program, std::vector<ParameterGradient> pairs, ProgramDesc startup,
             const MinimizeOptions& options)
       : program_(std::move(program)), startup_(std::move(startup)), options_(options), pairs_(std::move(pairs)) {
@@ -256,7 +256,7 @@ class Minimizer {
   void update(const Optimizer& optimizer) {
     OptimizerDesc of = std::visit([](const auto& one) { return describe_optimizer(one); }, optimizer);
     const auto* const l2 = std::get_if<L2Decay>(&options_.weight_decay);
-    if (l2 && of.type == "momentum") {  // its operator does this
+    if (l2 && of.type == "momentum") {  // its operator adds the decay itself
       of.attrs.push_back(make_attr("regularization_method", std::string("l2_decay")));
       of.attrs.push_back(make_attr("regularization_coeff", l2->coeff));
     } else {
@@ -295,7 +295,7 @@ class Minimizer {
     }
   }
 
-  /// What has been made.
+  /// Moves the results into the arguments; returns the parameters with their gradients.
   std::vector<ParameterGradient> take(ProgramDesc& program, ProgramDesc& startup) && {
     program = std::move(program_);
     startup = std::move(startup_);
@@ -335,7 +335,8 @@ class Minimizer {
     op.attrs.push_back(make_attr("op_role_var", std::vector<std::string>{pair.parameter, pair.gradient}));
     block().ops.push_back(std::move(op));
   }
-  /// The same, of one input, with one output, a new variable as `like`; returns its name.
+  /// The same for an operator with one input and one output, which is a new variable described as `like`; returns its
+  /// name.
   std::string add(const char* type, const ParameterGradient& pair, const std::string& x, VarDesc like,
                   std::vector<OpDesc::Attr> attrs = {}) {
     like.name = unique(type, ".tmp_0");

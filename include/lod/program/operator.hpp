@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 /// @file
 /// @ingroup descriptions
-/// The operator: what runs an OpDesc. For each type of operator there is one, by its name in programs.
+/// The operator: the code that runs an OpDesc. There is one for each type of operators, found by the type's name in
+/// programs.
 ///
 ///     lod::operators().add("plus", {.prepare = [](const lod::OperatorArguments& op) {
 ///       const lod::Slot x = op.input("X"), y = op.output("Out");
@@ -48,33 +49,33 @@
 
 namespace lod::inline LOD_INTERFACE {
 
-/// One run of an operator: its executor and its variables, in which it finds the slots that its arguments gave it.
+/// A call of an operator: its executor and its variables, which are reached by the slots that its arguments gave it.
 template <Executor E = CpuExecutor>
 class OperatorCall {
   static constexpr bool is_on_cpu = std::same_as<typename E::device, Cpu>;
 
  public:
-  /// The memory that its tensors are in.
+  /// The device in whose memory its tensors are.
   using device = typename E::device;
-  /// A tensor there, whatever its elements.
+  /// A tensor of any element type, in the memory of that device.
   using Any = BasicAnyLoDTensor<device>;
 
-  /// The variables are the arguments of all inputs, then those of all outputs, null for empty names. The executor must
-  /// outlive the call.
+  /// `variables` are the arguments of all inputs, then those of all outputs, null for empty names. The executor must
+  /// outlive this object.
   LOD_TAGGED OperatorCall(const E& executor, std::vector<Variable*> variables)
       : executor_(&executor), variables_(std::move(variables)) {
     if constexpr (!is_on_cpu) on_cpu_.emplace(default_executor<Cpu>(), variables_);
   }
 
-  /// What the operator runs on.
+  /// The executor that the operator runs on.
   LOD_TAGGED const E& executor() const noexcept { return *executor_; }
-  /// From now on it runs on this one, which must outlive the call.
+  /// Sets the executor, which must outlive this object.
   LOD_TAGGED void run_on(const E& executor) noexcept { executor_ = &executor; }
 
-  /// From now on the memory of an output, which is no input as well, comes from `resource`, to which `let_go` gives it
-  /// back when nobody needs the value any more. O(variables).
+  /// From now on the memory of an output comes from `resource`, and `let_go` gives it back there when the value is no
+  /// longer needed. The output must not be an input as well. O(variables).
   LOD_TAGGED void reuse(const Variable& output, auto* resource) { kept_.add(variables_, output, resource); }
-  /// Gives the memory of such an output back. Its type and row shape stay.
+  /// Gives the memory of such an output back. Its type and row shape stay known.
   LOD_TAGGED void let_go(Variable& output) { kept_.let_go(variables_, output); }
 
   /// The same operator on the CPU, for those of its variables whose tensors are in CPU memory: see
@@ -87,7 +88,7 @@ class OperatorCall {
     }
   }
 
-  /// The most innermost sequences that one of its tensors has.
+  /// The greatest number of sequences of the last level among its tensors; 0 if none has levels.
   LOD_TAGGED std::int64_t sequences() const {
     std::int64_t most = 0;
     for (const Variable* const variable : variables_) {
@@ -112,35 +113,35 @@ class OperatorCall {
     return static_cast<std::int64_t>(sum);
   }
 
-  /// Whether an argument of a slot is there: an empty name stands for none.
+  /// Whether a slot has argument i, and it is not an empty name.
   LOD_TAGGED bool has(const Slot& slot, std::size_t i = 0) const noexcept {
     return i < slot.size && variables_[slot.first + i];
   }
-  /// A variable of a slot.
+  /// The variable that is argument i of a slot. Throws InvalidProgram if the name is empty.
   LOD_TAGGED Variable& variable(const Slot& slot, std::size_t i = 0) const {
     LOD_ASSERT(i < slot.size);
     Variable* const found = variables_[slot.first + i];
     if (!found) throw InvalidProgram(detail::text({"argument ", i, " is empty, expected a variable"}));
     return *found;
   }
-  /// The tensor in it. Throws ShapeMismatch if it holds something else.
+  /// The tensor in that variable. Throws ShapeMismatch if the variable holds something else.
   LOD_TAGGED const Any& tensor(const Slot& slot, std::size_t i = 0) const {
     return variable(slot, i).template get<Any>();
   }
-  /// A view of the tensor. Throws ShapeMismatch, naming the variable, unless its elements are of type T.
+  /// A view of that tensor. Throws ShapeMismatch, naming the variable, unless its elements are of type T.
   template <class T>
   LOD_TAGGED LoDTensorView<const T, device> view(const Slot& slot, std::size_t i = 0) const {
     const Any& found = tensor(slot, i);
     if (!found.template holds<T>()) throw_type(slot, i, to_string(data_type_v<T>));
     return found.template view<T>();
   }
-  /// The tensor in an output, to be written by an operation.
+  /// The tensor of an output, for an operation to write.
   template <class T>
   LOD_TAGGED OutputTensor<T, device> output(const Slot& slot, std::size_t i = 0) const {
     return OutputTensor<T, device>(variable(slot, i), kept_.resource(slot.first + i, executor_->resource()),
                                    spare_of(slot, i));
   }
-  /// An output of this structure, whose bytes are to be written. `rows` counts only for a LoD without levels.
+  /// An output of this structure, whose bytes are to be written. `rows` is used only for a LoD without levels.
   LOD_TAGGED OutputBytes<device> output_bytes(const Slot& slot, DataType type, const LoD& lod, const Shape& row_shape,
                                               std::int64_t rows, std::size_t i = 0) const {
     Any& written = variable(slot, i).template get<Any>();
@@ -149,7 +150,8 @@ class OperatorCall {
     return OutputBytes<device>(written, (spare ? *spare : written).resized(type, lod, row_shape, rows, resource),
                                spare);
   }
-  /// The same for a whole shape, in which a scalar is one row: with the levels of `like` where it has as many rows.
+  /// The same for a whole shape, in which a scalar is one row. The output has the levels of `like` if that has as many
+  /// rows, else none.
   LOD_TAGGED OutputBytes<device> output_bytes(const Slot& slot, DataType type, const Shape& shape, const Any& like,
                                               std::size_t i = 0) const {
     const std::int64_t rows = shape.empty() ? 1 : shape.front();
@@ -192,7 +194,7 @@ class OperatorCall {
   }
 
  private:
-  /// What an output begins with, if not with what its variable holds.
+  /// The tensor whose memory or structure an output starts from; null if it starts from its variable's tensor.
   LOD_TAGGED Any* spare_of(const Slot& slot, std::size_t i) const {
     return is_read(slot, i) ? &spare_ : kept_.structure(slot.first + i, variable(slot, i));
   }
@@ -212,7 +214,7 @@ class OperatorCall {
 
   const E* executor_;
   std::vector<Variable*> variables_;
-  /// The memory of an output that is read as well: what it had in the run before last.
+  /// For an output that is also an input: its tensor of the run before last, whose memory is written next.
   mutable Any spare_;
   mutable detail::KeptOutputs<device> kept_;
   std::conditional_t<is_on_cpu, std::monostate, std::optional<OperatorCall<CpuExecutor>>> on_cpu_;
@@ -222,22 +224,22 @@ class OperatorCall {
 template <Executor E = CpuExecutor>
 using RunOperator = std::function<void(OperatorCall<E>&)>;
 
-/// A type of operators.
+/// The implementation of a type of operators.
 template <Executor E = CpuExecutor>
 struct Operator {
-  /// Reads the arguments of one operator, once for many runs, and returns what each run does. It throws InvalidProgram
-  /// for arguments that it does not take; so nothing has run yet when a program is refused.
+  /// Reads the arguments of one operator, once for many runs, and returns the function that each run calls. Throws
+  /// InvalidProgram for arguments that are not supported, so that a program is refused before anything has run.
   ///
-  /// What it returns should leave its outputs as they were if it throws.
+  /// If the returned function throws, it should leave the outputs as they were.
   std::function<RunOperator<E>(const OperatorArguments&)> prepare = {};
-  /// Describes the operators that compute the gradients of its inputs; nothing if there is no gradient, as of what
-  /// compares: `append_backward` then takes its outputs for constants.
+  /// Describes the operators that compute the gradients of its inputs. Empty for operators without a gradient, such as
+  /// comparisons: `append_backward` then treats their outputs as constants.
   std::function<DescribeGradient> gradient = {};
-  /// Describes what it gives, from descriptions of what it takes, for `infer_shapes`; nothing if that is not known
-  /// before it runs. Gradients need none: what they give, `x@GRAD`, is described as `x`.
+  /// Describes its outputs from the descriptions of its inputs, for `infer_shapes`. Empty if they are not known before
+  /// it runs. Gradient operators need none: their outputs, `x@GRAD`, are described as `x`.
   InferShape infer = {};
-  /// On another device than the CPU: the parameters whose tensors it needs in CPU memory, with a space between each.
-  /// What computes those tensors runs on the CPU, too.
+  /// On a device other than the CPU: the parameters whose tensors it needs in CPU memory, separated by spaces. The
+  /// operators that compute those tensors run on the CPU, too.
   std::string_view on_cpu = {};
 };
 
@@ -245,7 +247,7 @@ struct Operator {
 
 namespace lod::inline LOD_INTERFACE::detail {
 
-/// A type of operators that comes with the library.
+/// The implementation of a type of operators that comes with the library.
 template <class E>
 struct BuiltInOperator {
   std::string_view type;
@@ -258,11 +260,10 @@ struct BuiltInOperator {
 
 namespace lod::inline LOD_INTERFACE::inline LOD_TARGET::operators_of_programs {
 
-/// All of them, ascending, compiled with the including file.
+/// All operators of the library, ascending by type, compiled with the including file.
 template <class E>
 std::span<const detail::BuiltInOperator<E>> all();
-/// The same, from wherever they are: in the libraries lodtensor::cpu and lodtensor::cuda, if a program is linked with
-/// them.
+/// The same, compiled here, or in the libraries lodtensor::cpu and lodtensor::cuda if a program is linked with them.
 template <class E>
 std::span<const detail::BuiltInOperator<E>> built_in() {
   return all<E>();
@@ -282,7 +283,7 @@ struct AddedOperators {
   std::mutex mutex;
   std::map<std::string, Operator<E>, std::less<>> by_type;
 };
-/// Made at first use and never destroyed, as programs may run while the process ends.
+/// Created at first use and never destroyed, since programs may run while the process ends.
 template <class E>
 inline AddedOperators<E>* added_operators = nullptr;
 
@@ -300,8 +301,8 @@ LOD_TAGGED AddedOperators<E>& settled_added_operators() {
 
 }  // namespace detail
 
-/// The operators by their types: those of the library and those that users have added. Any number of threads may use it
-/// at a time.
+/// The operators by type: those of the library and those that users have added. Any number of threads may use it at the
+/// same time.
 template <Executor E = CpuExecutor>
 class Operators {
  public:
@@ -314,7 +315,7 @@ class Operators {
     }
     return built_in(type);
   }
-  /// The one that comes with the library, whether it has been replaced or not; nothing if there is none.
+  /// The library's own operator of a type, even if it has been replaced; nothing if there is none.
   LOD_TAGGED std::optional<Operator<E>> built_in(std::string_view type) const {
     const auto all = operators_of_programs::built_in<E>();
     const auto one = std::ranges::lower_bound(all, type, {}, &detail::BuiltInOperator<E>::type);
@@ -322,8 +323,8 @@ class Operators {
     return Operator<E>{one->prepare, one->gradient, operators_of_programs::inference_of(type), one->on_cpu};
   }
 
-  /// Adds an operator of the caller's. Throws std::invalid_argument if there is one of that type, and if it cannot be
-  /// prepared.
+  /// Adds an operator. Throws std::invalid_argument if there is one of that type already, and if its `prepare` is
+  /// empty.
   LOD_TAGGED void add(std::string type, Operator<E> op) const {
     expect_prepare(type, op);
     bool is_known = find(type).has_value();
@@ -334,9 +335,9 @@ class Operators {
     }
     if (is_known) throw std::invalid_argument(detail::text({"operator '", type, "': there is one already"}));
   }
-  /// Puts an operator in the place of the one of its type, in all programs that are prepared from now on: to run it
-  /// faster, say. `built_in` goes on to give the library's, for what the other does not do. Throws
-  /// std::invalid_argument if there is none of that type, and if it cannot be prepared.
+  /// Replaces the operator of a type in all programs that are prepared from now on, for instance by a faster one.
+  /// `built_in` still returns the library's, to which the new one may leave the cases that it does not cover. Throws
+  /// std::invalid_argument if there is none of that type, and if its `prepare` is empty.
   LOD_TAGGED void replace(std::string type, Operator<E> op) const {
     expect_prepare(type, op);
     if (!find(type)) throw std::invalid_argument(detail::text({"operator '", type, "': there is none to replace"}));
@@ -355,7 +356,7 @@ class Operators {
       for (const auto& one : added.by_type) names.push_back(one.first);
     }
     std::sort(names.begin(), names.end());
-    names.erase(std::unique(names.begin(), names.end()), names.end());  // those that are replaced
+    names.erase(std::unique(names.begin(), names.end()), names.end());  // replaced ones are listed twice
     return names;
   }
 

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 /// @file
 /// @ingroup descriptions
-/// What an operator is prepared from: its variables, by slots, and its attributes, read out of its OpDesc.
+/// What an operator is prepared from: the slots of its variables, and its attributes, as its OpDesc gives them.
 #pragma once
 
 #include <lod/core/data_type.hpp>
@@ -22,7 +22,7 @@ namespace lod::inline LOD_INTERFACE {
 
 class BlockToRun;
 
-/// The arguments of one parameter of an operator, by their places among the variables of its calls.
+/// The arguments of one parameter of an operator, as a range of indices into the variables of its OperatorCall.
 struct Slot {
   std::size_t first = 0;
   std::size_t size = 0;
@@ -31,18 +31,19 @@ struct Slot {
   LOD_TAGGED explicit operator bool() const noexcept { return size > 0; }
 };
 
-/// What a description gives an operator: variables and attributes. What does not fit is an InvalidProgram, which names
-/// the operator, the parameter or attribute, and what was expected.
+/// The variables and attributes that a description gives an operator. Members throw InvalidProgram for what does not
+/// fit; the message names the operator, the parameter or attribute, and what was expected.
 class OperatorArguments {
  public:
-  /// `op` must outlive this. `block` is the one that the operator is in, if a program runs.
+  /// `op` must outlive this object. `block` is the block that the operator is in; null if it is not prepared for a
+  /// program.
   LOD_TAGGED explicit OperatorArguments(const OpDesc& op, BlockToRun* block = nullptr) noexcept
       : op_(&op), block_(block) {}
 
   /// The description itself.
   LOD_TAGGED const OpDesc& desc() const noexcept { return *op_; }
-  /// The block that the operator is in, for those that own blocks themselves, or wait for others: see
-  /// <lod/program/block_to_run.hpp>.
+  /// The block that the operator is in, for operators that own blocks themselves or wait for other threads: see
+  /// <lod/program/block_to_run.hpp>. Throws InvalidProgram if the operator is not prepared for a program.
   LOD_TAGGED BlockToRun& block() const {
     if (!block_) refuse({"it needs the block that it is in, expected to be one of a program that runs"});
     return *block_;
@@ -55,7 +56,7 @@ class OperatorArguments {
   LOD_TAGGED Slot output(std::string_view parameter) const { return only_one(outputs(parameter), "output", parameter); }
   /// @}
   /// @{
-  /// The same for a parameter that may have none.
+  /// The same for a parameter that may have no argument: the slot is then empty.
   LOD_TAGGED Slot optional_input(std::string_view parameter) const {
     const Slot all = inputs(parameter);
     return all ? only_one(all, "input", parameter) : all;
@@ -72,7 +73,7 @@ class OperatorArguments {
     return find(op_->outputs, parameter, arguments_of(op_->inputs));
   }
   /// @}
-  /// Throws if a parameter has an argument: for what an operator does not support.
+  /// Throws if a parameter has an argument: for inputs that an operator does not support.
   LOD_TAGGED void expect_no_input(std::string_view parameter) const {
     if (inputs(parameter)) refuse({"input '", std::string(parameter), "' is not supported, expected none"});
   }
@@ -82,17 +83,17 @@ class OperatorArguments {
   LOD_TAGGED T attr(std::string_view name, T otherwise) const {
     return op_->find_attr(name) ? op_->attr<T>(name) : std::move(otherwise);
   }
-  /// The same for a name.
+  /// The same for a string.
   LOD_TAGGED std::string attr(std::string_view name, const char* otherwise) const {
     return attr<std::string>(name, otherwise);
   }
-  /// A data type, whose number is the value of an attribute; `otherwise` if there is none.
+  /// The data type whose number is the value of an attribute; `otherwise` if there is no such attribute.
   LOD_TAGGED DataType data_type(std::string_view name, DataType otherwise) const {
     const auto type = static_cast<DataType>(attr(name, static_cast<std::int32_t>(otherwise)));
     if (!is_pod(type)) refuse_attr(name, "the number of a data type");
     return type;
   }
-  /// Throws unless an attribute has this value, if it is there at all: for what an operator does not support.
+  /// Throws unless the attribute has this value or is absent: for options that an operator does not support.
   LOD_TAGGED void expect_attr(std::string_view name, bool value) const {
     if (attr(name, value) != value) refuse_attr(name, value ? "true" : "false");
   }
@@ -106,11 +107,11 @@ class OperatorArguments {
     if (attr(name, value) != value) refuse_attr(name, std::to_string(value));
   }
 
-  /// Throws an InvalidProgram with these words, after the operator's type.
+  /// Throws InvalidProgram with this text, after the operator's type.
   LOD_TAGGED [[noreturn, gnu::cold, gnu::noinline]] void refuse(std::initializer_list<detail::Piece> words) const {
     throw InvalidProgram(detail::readable(detail::text({"operator '", op_->type, "': ", detail::text(words)})));
   }
-  /// The same about an attribute's value.
+  /// The same, for an attribute whose value is not supported.
   LOD_TAGGED [[noreturn, gnu::cold, gnu::noinline]] void refuse_attr(std::string_view name,
                                                                      const std::string& expected) const {
     refuse({"attribute '", std::string(name), "' has a value that is not supported, expected ", expected});

@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 /// @file
 /// @ingroup descriptions
-/// What an operator writes: tensors that go to variables when it has ended, with the memory of the run before.
+/// The outputs that an operator writes: tensors with the memory of the run before, moved into their variables when the
+/// operator has ended.
 #pragma once
 
 #include <lod/core/any_tensor.hpp>
@@ -20,21 +21,24 @@ namespace lod::inline LOD_INTERFACE {
 
 namespace detail {
 
-/// Those outputs of an operator that give their memory back, and what remains of them for the next run.
+/// The outputs of an operator that give their memory back after their last use, and what remains of them for the next
+/// run: their type and row shape.
 template <class Device>
 class KeptOutputs {
   using Any = BasicAnyLoDTensor<Device>;
   using Resource = typename Device::memory_resource;
 
  public:
-  /// From now on `output`, wherever it is among the variables of the operator, gives its memory back to `resource`.
+  /// From now on `output`, wherever it occurs among the variables of the operator, takes its memory from `resource` and
+  /// gives it back there.
   LOD_TAGGED void add(const std::vector<Variable*>& variables, const Variable& output, Resource* resource) {
     outputs_.resize(variables.size());
     for (std::size_t place = 0; place < variables.size(); ++place) {
       if (variables[place] == &output) outputs_[place].resource = resource;
     }
   }
-  /// It does so now, unless its memory is another's, to which the operator has referred.
+  /// Gives the memory of `output` back now, unless it came from elsewhere: the operator may have made the output share
+  /// the memory of another tensor.
   LOD_TAGGED void let_go(const std::vector<Variable*>& variables, Variable& output) {
     if (!output.holds<Any>()) return;
     Any& tensor = output.get<Any>();
@@ -42,14 +46,14 @@ class KeptOutputs {
       auto& [resource, structure] = outputs_[place];
       if (variables[place] != &output || !resource || tensor.resource() != resource) continue;
       structure = std::move(tensor);
-      tensor = give_up_memory(structure);  // an operator may leave the type as it is
+      tensor = give_up_memory(structure);  // keeps the type, which an operator may expect to find
     }
   }
-  /// Where the memory of the output at this place comes from, if it is one of those.
+  /// The resource of the output at this place if it is one of those that give their memory back; else `otherwise`.
   LOD_TAGGED Resource* resource(std::size_t place, Resource* otherwise) const noexcept {
     return is_kept(place) ? outputs_[place].resource : otherwise;
   }
-  /// What it has without memory, if it is one of those and has no memory now; else null.
+  /// What remains of the output at this place, if it is one of those and has no memory now; else null.
   LOD_TAGGED Any* structure(std::size_t place, const Variable& output) {
     return is_kept(place) && output.get<Any>().bytes().empty() ? &outputs_[place].structure : nullptr;
   }
@@ -65,8 +69,9 @@ class KeptOutputs {
   std::vector<Output> outputs_;  // for each variable, or none
 };
 
-/// Memory of a program, with a limit or shared, ends with it, unless there is some of it in use: what outlives it and
-/// has none must not keep it.
+/// Lets a tensor without elements forget its resource. A program's own resource, with a limit or shared, ends with the
+/// program unless some of its memory is in use, so a tensor that outlives the program and holds no memory must not
+/// refer to it.
 LOD_TAGGED inline void let_go_of_resource(AnyLoDTensor& x) noexcept {
   if (!x.bytes().empty()) return;
   try {
@@ -78,15 +83,15 @@ LOD_TAGGED inline void let_go_of_resource(AnyLoDTensor& x) noexcept {
 
 }  // namespace detail
 
-/// A tensor that an operator writes: that of a variable, with the memory of the run before. It goes to the variable
+/// The tensor of a variable that an operator writes, with the memory of the run before. It is moved into the variable
 /// when this object is destroyed.
 template <class T, class Device = Cpu>
 class OutputTensor {
   using Any = BasicAnyLoDTensor<Device>;
 
  public:
-  /// Memory that the tensor needs comes from `resource`. If the variable is being read, the tensor has that of `spare`
-  /// instead, which gets the variable's in the end; otherwise that is null.
+  /// Memory that the tensor needs comes from `resource`. If the operator also reads the variable, the tensor has the
+  /// memory of `spare` instead, and `spare` gets the variable's in the end; otherwise `spare` is null.
   LOD_TAGGED OutputTensor(Variable& variable, typename Device::memory_resource* resource, Any* spare)
       : variable_(variable.get<Any>()),
         spare_(spare),
@@ -98,10 +103,10 @@ class OutputTensor {
   }
   OutputTensor(const OutputTensor&) = delete;
   OutputTensor& operator=(const OutputTensor&) = delete;
-  /// If an exception ends the operator, the variable gets back what it had.
+  /// If an exception ends the operator, the variable gets its tensor back.
   LOD_TAGGED ~OutputTensor() {
     const bool has_failed = std::uncaught_exceptions() != exceptions_;
-    // One that has given its memory back, and that the operator has not written.
+    // The tensor has given its memory back, and the operator has not written it.
     if (tensor_.capacity() < tensor_.rows() * tensor_.row_size()) tensor_ = LoDTensor<T, Device>(tensor_.resource());
     if (spare_ && !has_failed) *spare_ = std::move(variable_);
     if (spare_ ? !has_failed : is_taken_ || !has_failed) variable_ = Any(std::move(tensor_));
@@ -123,13 +128,13 @@ class OutputTensor {
   int exceptions_;
 };
 
-/// The same for operators that move elements, whatever their type: the bytes of an output of known structure.
+/// The same for operators that move elements of any type: the bytes of an output of known structure.
 template <class Device = Cpu>
 class OutputBytes {
   using Any = BasicAnyLoDTensor<Device>;
 
  public:
-  /// `next`, which goes to the variable in the end: it may be the variable's own tensor. What the variable had goes to
+  /// `next` is moved into the variable in the end; it may be the variable's own tensor. What the variable held goes to
   /// `spare`, unless that is null.
   LOD_TAGGED OutputBytes(Any& variable, Any next, Any* spare) noexcept
       : variable_(variable), spare_(spare), next_(std::move(next)), exceptions_(std::uncaught_exceptions()) {}
@@ -140,7 +145,7 @@ class OutputBytes {
     if (spare_) *spare_ = std::move(variable_);
     variable_ = std::move(next_);
   }
-  /// The first of them.
+  /// The first byte.
   LOD_TAGGED std::byte* data() { return next_.mutable_bytes().data(); }
   /// The first element, of the type that the output was made with.
   template <class T>

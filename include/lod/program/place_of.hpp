@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 /// @file
-/// Where an operator stands in a program, for errors.
+/// Where an operator is in a program, as error messages say it.
 #pragma once
 
 #include <lod/core/error.hpp>
@@ -19,8 +19,8 @@ inline std::string place_of(const OpDesc& op, std::int32_t block, std::size_t i)
   return text({"block ", block, ", operator ", i, " '", op.type, "'"});
 }
 
-/// "block 1, operator 3 'mul' (X: 'a', Y: 'b'; Out: 'c')"; without the variables of operators that own blocks, which
-/// are many and say little.
+/// "block 1, operator 3 'mul' (X: 'a', Y: 'b'; Out: 'c')". For an operator that owns blocks the variables are left out:
+/// they are many and say little.
 inline std::string place_with_variables(const OpDesc& op, std::int32_t block, std::size_t i) {
   std::string place = place_of(op, block, i);
   if (owns_blocks(op)) return place;

@@ -1,8 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 /// @file
 /// @ingroup descriptions
-/// A plan for the memory of a block: which variables may use the same bytes, since they are never needed at the same
-/// time.
+/// Plans the memory of a block: variables that are never needed at the same time may share bytes.
 ///
 ///     const lod::MemoryPlan plan = lod::plan_memory(program, {.rows = 32});
 ///     plan.bytes;         // what the buffers take,
@@ -55,28 +54,29 @@ struct PlannedVariable {
   LOD_TAGGED bool operator==(const PlannedVariable&) const = default;
 };
 
-/// Where the variables of a block are. All sizes are multiples of `alignment`, at which each buffer must begin.
+/// Where the variables of a block are placed. All sizes are multiples of `alignment`, to which each buffer must be
+/// aligned.
 struct MemoryPlan {
   std::vector<std::int64_t> buffers = {};       ///< the bytes of each; none is 0
   std::vector<PlannedVariable> variables = {};  ///< in the order of the block
-  std::vector<std::string> unknown = {};        ///< those of unknown size that could share memory; in that order
+  std::vector<std::string> unknown = {};        ///< of unknown size that could share memory; in the block's order
   std::int64_t bytes = 0;                       ///< of all buffers
   std::int64_t bytes_alone = 0;                 ///< of all variables of the plan if none shared memory
-  std::int64_t bytes_at_once = 0;               ///< of those needed at once, at the worst operator: no plan takes less
+  std::int64_t bytes_at_once = 0;               ///< of those needed at once, where that is most: no plan takes less
 
   LOD_TAGGED bool operator==(const MemoryPlan&) const = default;
 };
 
 namespace detail::inline LOD_TARGET {
 
-/// `a + b`; throws ShapeMismatch beyond 64 bits.
+/// `a + b`; throws ShapeMismatch if that exceeds 64 bits.
 inline std::int64_t add_bytes(std::int64_t a, std::int64_t b) {
   if (__builtin_add_overflow(a, b, &a)) throw ShapeMismatch("plan_memory: the bytes of all variables exceed 64 bits");
   return a;
 }
 
-/// The bytes of a described tensor, rounded up to `alignment`; nothing if they are unknown. Throws ShapeMismatch for a
-/// description of no tensor, and beyond 64 bits.
+/// The bytes of a described tensor, rounded up to a multiple of `alignment`; nothing if they are unknown. Throws
+/// ShapeMismatch for a description that no tensor can have, and if they exceed 64 bits.
 inline std::optional<std::int64_t> planned_bytes(const VarDesc& var, const MemoryPlanOptions& options) {
   const TensorDesc& tensor = var.type.lod_tensor->tensor;
   const auto size = static_cast<std::int64_t>(size_of(tensor.data_type));
@@ -120,7 +120,7 @@ class Lifetimes {
     for (std::size_t op = 0; op < block.ops.size(); ++op) {
       add(flow.of(block.ops[op], options.block), static_cast<std::int64_t>(op));
     }
-    // What the block of a gradient uses outlives this one.
+    // Variables that the block of a gradient uses outlive this block.
     for (const BlockDesc& other : program.blocks) {
       if (other.forward_block_idx == options.block) keep(flow.of(other));
     }
@@ -134,7 +134,7 @@ class Lifetimes {
     }
   }
 
-  /// In the order of the block.
+  /// These variables, in the order of the block.
   const std::vector<Entry>& entries() const noexcept { return entries_; }
 
   /// Adds the names of variables that an operator is given, including those in its string attributes.
@@ -148,7 +148,7 @@ class Lifetimes {
       names.insert(attr.vars_name.begin(), attr.vars_name.end());
     }
   }
-  /// Adds the names of variables that it both reads and writes.
+  /// Adds the names of variables that an operator both reads and writes.
   static void add_names_of_both(const OpDesc& op, NameSet& names) {
     NameSet read;
     for (const OpDesc::Var& input : op.inputs) read.insert(input.arguments.begin(), input.arguments.end());
@@ -163,7 +163,7 @@ class Lifetimes {
   struct Use {
     std::int64_t first;
     std::int64_t last;
-    bool may_skip_first;  // the first operator may leave the variable as an earlier run left it
+    bool may_skip_first;  // whether the first operator may leave the variable as an earlier run left it
 
     /// Whether an operator may read the value of an earlier run.
     bool may_be_old() const noexcept { return may_skip_first && last > first; }
@@ -217,8 +217,8 @@ inline bool overlap_in_time(const PlannedVariable& a, const PlannedVariable& b) 
   return a.first_op <= b.last_op && b.first_op <= a.last_op;
 }
 
-/// Gives each variable an offset in one buffer: the largest first, each into the smallest sufficient gap between those
-/// that are already placed and needed at the same time; if there is none, after them.
+/// Gives each variable an offset in one buffer, the largest first: each into the smallest sufficient gap between the
+/// variables that are already placed and needed at the same time, or after these if there is no such gap.
 inline void place_by_size(std::vector<PlannedVariable>& variables) {
   std::vector<PlannedVariable*> by_size;
   by_size.reserve(variables.size());
@@ -248,7 +248,7 @@ inline void place_by_size(std::vector<PlannedVariable>& variables) {
   }
 }
 
-/// Cuts the one buffer at each byte that no variable spans: smaller buffers need not be found in one piece.
+/// Cuts the one buffer wherever no variable extends across the cut, so that less memory must be contiguous.
 inline std::vector<std::int64_t> cut_into_buffers(std::vector<PlannedVariable>& variables) {
   std::vector<PlannedVariable*> by_offset;
   for (PlannedVariable& variable : variables) {

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 /// @file
-/// A block of a program, ready to run: its operators, prepared, on the variables of a scope.
+/// A block of a program, ready to run: its operators are prepared on the variables of a scope.
 #pragma once
 
 #include <lod/core/any_tensor.hpp>
@@ -48,18 +48,18 @@
 
 namespace lod::inline LOD_INTERFACE::inline LOD_TARGET {
 
-/// What all blocks of a program that runs have in common. It stays at its address.
+/// What all prepared blocks of a program share. It stays at one address.
 template <Executor E>
 struct RunningProgram {
   const E executor;
   const ProgramDesc* program;
   DataFlow* flow;
-  Scope* outside;  ///< around the program: what it finds there outlives the run
+  Scope* outside;  ///< around the program: its variables outlive the run
   RunLimits limits;
-  detail::FindOperator<CpuExecutor>* find_on_cpu;  ///< for what runs there where tensors are on a device
-  std::int64_t steps = 0;                          ///< of loops in the present run
-  WaitingTime waiting_time_left = {};              ///< in the present run
-  Trace* trace = nullptr;                          ///< of the present run, if it has one
+  detail::FindOperator<CpuExecutor>* find_on_cpu;  ///< for operators that run on the CPU while tensors are on a device
+  std::int64_t steps = 0;                          ///< of loops in the current run
+  WaitingTime waiting_time_left = {};              ///< in the current run
+  Trace* trace = nullptr;                          ///< of the current run; null if it has none
 };
 
 /// See BlockToRun.
@@ -123,14 +123,14 @@ class PreparedBlock final : public BlockToRun {
       if (*memory) (*memory)->end_run();
     }
   }
-  /// Lets variables take turns in the same memory: each gives its own back after the last operator that uses it.
-  /// `block` is that which this was made from.
+  /// Lets variables share memory in turn: each gives its memory back after the last operator that uses it. `block` is
+  /// the block that this object was made from.
   void share_memory(const BlockDesc& block, const std::vector<detail::Lifetimes::Entry>& variables) {
     if (variables.empty()) return;
     reused_ = detail::ReusedMemory::make(running_.executor.resource());
-    // Of their own, so that what one thread gets does not depend on what the other asks for.
+    // Separate memory, so that what one thread gets does not depend on what the other asks for.
     if (beside_) reused_beside_ = detail::ReusedMemory::make(running_.executor.resource());
-    std::vector<std::size_t> steps;  // for each operator the number of steps up to it
+    std::vector<std::size_t> steps;  // for each operator, the number of steps up to and including it
     steps.reserve(block.ops.size());
     for (const OpDesc& op : block.ops) {
       steps.push_back((steps.empty() ? 0 : steps.back()) + (detail::is_feed_or_fetch(op) ? 0 : 1));
@@ -152,7 +152,7 @@ class PreparedBlock final : public BlockToRun {
       }
     }
   }
-  /// Whether it is memory that variables take turns in.
+  /// Whether this is a resource whose memory variables share in turn.
   bool is_shared(const std::pmr::memory_resource* resource) const noexcept {
     return resource == reused_.get() || resource == reused_beside_.get();
   }
@@ -185,15 +185,15 @@ class PreparedBlock final : public BlockToRun {
     RunOperator<E> run;
     OperatorCall<E> call;
     std::string place;                  // for errors
-    std::vector<std::string> persists;  // variables that it writes, and that outlive the run
-    bool owns_blocks;                   // may have written them when it fails
+    std::vector<std::string> persists;  // the variables that it writes that outlive the run
+    bool owns_blocks;                   // if so, it may have written them when it fails
     std::string type;
     std::size_t twins = 0;  // see detail::find_twins
     struct End {
       std::size_t writer;
       Variable* variable;
     };
-    std::vector<End> ends = {};  // those whose memory is given back after it
+    std::vector<End> ends = {};  // the variables whose memory is given back after it
   };
 
   void run(Step& step, std::int32_t lane) {
@@ -209,7 +209,7 @@ class PreparedBlock final : public BlockToRun {
 
   static bool is_empty(const std::string& name) noexcept { return name.empty() || name == empty_variable_name; }
 
-  /// What an operator does, by another executor than that of the program if it is the CPU's.
+  /// Prepares an operator for the executor `By`: that of the program, or the CPU's.
   template <Executor By>
   RunOperator<By> prepare(const OpDesc& op, std::size_t i) {
     std::optional<Operator<By>> type;
@@ -228,8 +228,8 @@ class PreparedBlock final : public BlockToRun {
       throw InvalidProgram(detail::readable(detail::text({"block ", block_, ", operator ", i, ": ", error.what()})));
     }
   }
-  /// The same where tensors are on a device: an operator that is to run on the CPU does; the others find copies there
-  /// of what they read and is in CPU memory.
+  /// The same where tensors are on a device: an operator that the placement puts on the CPU runs there; others get
+  /// copies, on the device, of the variables in CPU memory that they use, except of those that they need there.
   RunOperator<E> prepare_on_device(const OpDesc& op, std::size_t i, std::vector<Variable*>& variables) {
     for (std::size_t k = 0; k < variables.size(); ++k) {
       if (variables[k]) placed_.emplace_back(variables[k], placement_->is_on_cpu(variables[k]->name()));
@@ -288,7 +288,8 @@ class PreparedBlock final : public BlockToRun {
                       detail::place_with_variables(op, block_, i), std::move(persists), owns_blocks(op), op.type});
   }
 
-  /// Those that write what outlives the run are left out: when one fails, it says which operators before it have run.
+  /// Finds the operators that can run at the same time. Those that write variables that outlive the run are left out,
+  /// since an error message must say what the operators before have written.
   void find_twins(const BlockDesc& block) {
     std::vector<const OpDesc*> ops;
     for (const OpDesc& op : block.ops) {
@@ -299,19 +300,21 @@ class PreparedBlock final : public BlockToRun {
       const auto both = std::span(steps_).subspan(i, 2 * twins[i]);
       if (std::ranges::any_of(both, [](const Step& step) { return !step.persists.empty(); })) continue;
       steps_[i].twins = twins[i];
-      // Memory of their own, so that what a run needs does not depend on which of both is ahead.
+      // An executor of their own, with its own memory, so that what a run needs does not depend on which of the two is
+      // ahead.
       if (twins[i] > 0 && !beside_) beside_.emplace(running_.executor.threads(), running_.executor.resource());
       for (Step& step : both.subspan(twins[i])) step.call.run_on(*beside_);
     }
   }
-  /// Whether twins are better run at the same time than one after the other, by all threads: always where these are two
-  /// or three, and else where a step of a recurrent layer is work for one.
+  /// Whether twins are better run at the same time, on one thread each, than one after the other on all threads: always
+  /// with two or three threads, otherwise if a step of the recurrent layer has only enough work for one.
   bool has_few_sequences(std::size_t first) const {
     constexpr int few_threads = 4;
     constexpr std::int64_t few_sequences = 32;
     return running_.executor.threads() < few_threads || steps_[first].call.sequences() < few_sequences;
   }
-  /// Runs twins, if `i` is the first of some that are better run at the same time; whether it was.
+  /// Runs twins at the same time if `i` is the first of some for which that is better, and moves `i` past them. Returns
+  /// whether it did.
   bool run_twins_at(std::size_t& i) {
     if constexpr (has_threads) {
       if (steps_[i].twins > 0 && has_few_sequences(i)) {
@@ -321,12 +324,12 @@ class PreparedBlock final : public BlockToRun {
     }
     return false;
   }
-  /// Runs twins, which `i` is the first of, and goes on after them; where one fails, to it.
+  /// Runs the twins that begin at `i`, and moves `i` past them; if an operator fails, to that operator.
   void run_twins(std::size_t& i) {
     const std::size_t size = steps_[i].twins;
     std::size_t at[] = {i, i + size};
     std::exception_ptr errors[2];
-    // The thread that calls takes the first of both, if it can: in each run, so that what it reads, such as weights, is
+    // The calling thread takes the first of the two if it can, in every run, so that what it reads, such as weights, is
     // still in the caches of its core.
     std::atomic<bool> is_taken[2] = {false, false};
     const std::thread::id caller = std::this_thread::get_id();
@@ -347,7 +350,7 @@ class PreparedBlock final : public BlockToRun {
     }
   }
 
-  /// Throws the exception that operator `failed` threw, with its place.
+  /// Rethrows the current exception, which operator `failed` threw, with its place.
   [[noreturn, gnu::cold, gnu::noinline]] void throw_at(std::size_t failed) const {
     std::set<std::string> changed;
     for (std::size_t i = 0; i < failed + (steps_[failed].owns_blocks ? 1 : 0); ++i) {
@@ -375,14 +378,14 @@ class PreparedBlock final : public BlockToRun {
   RunningProgram<E>& running_;
   Scope& scope_;
   std::int32_t block_;
-  std::vector<std::vector<AnyLoDTensor>*> arrays_;      // those that belong to the block
-  detail::ReusedMemory::Owner reused_, reused_beside_;  // null: every variable has its own
+  std::vector<std::vector<AnyLoDTensor>*> arrays_;      // the arrays that belong to the block
+  detail::ReusedMemory::Owner reused_, reused_beside_;  // null: every variable has memory of its own
   std::vector<Step> steps_;
-  std::optional<E> beside_;  // for twins, the second of both
+  std::optional<E> beside_;  // for the second of two twins
   // On another device than the CPU:
   std::optional<detail::Placement> placement_;
   std::vector<std::pair<Variable*, bool>> placed_;  // variables, and whether their tensors are in CPU memory
-  std::list<Variable> copies_;                      // of such tensors, for operators on the device
+  std::list<Variable> copies_;                      // on the device, of tensors in CPU memory
 };
 
 }  // namespace lod::inline LOD_INTERFACE::inline LOD_TARGET

@@ -10,8 +10,8 @@ namespace lod::inline LOD_INTERFACE {
 
 namespace detail::inline LOD_TARGET {
 
-/// Returns f(field), where `field`, an optional or a vector, holds the value of an attribute. False for a type that
-/// only a cast can produce.
+/// Returns f(field), where `field`, an optional or a vector, holds the value of an attribute. Returns false for a type
+/// that only a cast can produce.
 template <class F>
 bool with_value(const OpDesc::Attr& attr, const F& f) {
   switch (attr.type) {
@@ -68,7 +68,7 @@ inline constexpr bool fits<std::optional<From>, To> = widens<From, To>;
 template <class From, class To>
 inline constexpr bool fits<std::vector<From>, std::vector<To>> = widens<From, To>;
 
-// Sets `to` to the contents of an attribute's field. False if there are none, or none that fit.
+// Sets `to` to the contents of an attribute's field. Returns false if it is empty, or if its type does not fit.
 template <class From, class To>
 bool get_value(const std::optional<From>& from, To& to) {
   if constexpr (fits<std::optional<From>, To>) {
@@ -116,11 +116,11 @@ T OpDesc::attr(std::string_view name) const {
 namespace detail::inline LOD_TARGET {
 
 /// Calls stop(block) for the blocks whose variables an operator of block `from` sees, the nearest first, until it
-/// returns true. Throws as find_var.
+/// returns true. Throws as `find_var` does.
 template <class F>
 void for_each_visible_block(const ProgramDesc& program, std::int32_t from, const F& stop) {
   std::vector<std::int32_t> open;
-  std::vector<bool> is_listed(program.blocks.size());  // otherwise it could go round in circles
+  std::vector<bool> is_listed(program.blocks.size());  // so that cycles end
   const auto list = [&](std::int32_t idx) {
     static_cast<void>(program.block(idx));  // throws if there is none
     if (!is_listed[static_cast<std::size_t>(idx)]) open.push_back(idx);

@@ -331,9 +331,9 @@ inline void check_part(const ProgramPart& part, std::size_t number, const Progra
 /// A value that one part reads and another one wrote last, in the order of the whole program, is transferred, once for
 /// each value and part. An operator that owns blocks, and one that writes into a LOD_TENSOR_ARRAY, may leave some of
 /// its outputs as they were, and so counts as a reader of them. A persistable variable also goes to the parts that read
-/// it before it is written, for the next run. It is transferred even if only inner blocks describe it: it is in the
-/// outermost scope, and is one variable for all blocks. A value that nothing has written when it is read comes from
-/// outside: each part that reads it needs it (parameters, data). Variables of type FEED_MINIBATCH, FETCH_LIST and
+/// it before it is written, for the next run. It is transferred even if only inner blocks describe it, since it is in
+/// the outermost scope and is the same variable for all blocks. A value that nothing has written when it is read comes
+/// from outside: each part that reads it needs it (parameters, data). Variables of type FEED_MINIBATCH, FETCH_LIST and
 /// FEED_LIST connect to the outside: each part has its own.
 ///
 /// Throws ShapeMismatch unless there is one number for each operator of block 0, OutOfRange for a count under 1 and a

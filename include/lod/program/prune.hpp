@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 /// @file
 /// @ingroup descriptions
-/// The part of a program that some variables need: of a program that trains, what predicts; of a network, a layer.
+/// Cuts a program down to the part that computes some variables: the prediction of a program that trains, or one layer
+/// of a network.
 ///
 ///     const lod::ProgramDesc part = lod::prune(program, {"scores"});
 #pragma once
@@ -26,7 +27,7 @@ namespace lod::inline LOD_INTERFACE {
 
 namespace detail::inline LOD_TARGET {
 
-/// The operators of block 0 that targets need, ascending.
+/// The positions of the operators of block 0 that the targets need, ascending.
 inline std::vector<std::int64_t> needed_operators(const ProgramDesc& program, const std::vector<std::string>& targets) {
   DataFlow flow(program);
   const BlockDesc& root = program.blocks[0];
@@ -45,7 +46,8 @@ inline std::vector<std::int64_t> needed_operators(const ProgramDesc& program, co
     if (op.type == "fetch" ? !has_one_of(wanted, access.reads) : !has_one_of(needed, access.writes)) continue;
     kept.push_back(static_cast<std::int64_t>(i));
     for (const std::string_view name : access.writes) {
-      // What may stay as it was, or grows, needs what wrote it before.
+      // A variable that may keep its earlier value, and an array, which grows, need the operators that wrote them
+      // before.
       if (!access.may_skip_writes && !arrays.contains(name)) needed.erase(name);
     }
     needed.insert(access.reads.begin(), access.reads.end());
@@ -54,7 +56,8 @@ inline std::vector<std::int64_t> needed_operators(const ProgramDesc& program, co
   return kept;
 }
 
-/// Adds the names that an operator itself mentions: as arguments, and in attributes that name variables.
+/// Adds the names of variables that an operator itself mentions, as arguments and in attributes; not those in its
+/// blocks.
 inline void add_names(const OpDesc& op, NameSet& names) {
   for (const auto* vars : {&op.inputs, &op.outputs}) {
     for (const OpDesc::Var& var : *vars) names.insert(var.arguments.begin(), var.arguments.end());
@@ -67,7 +70,7 @@ inline void add_names(const OpDesc& op, NameSet& names) {
   }
 }
 
-/// Numbers the columns of the operators of a type from 0 on, in their order.
+/// Renumbers the columns (`col`) of the operators of a type from 0 on, in ascending order of the old numbers.
 inline void renumber_columns(BlockDesc& block, std::string_view type) {
   std::set<std::int32_t> columns;
   const auto for_each_column = [&](const auto& f) {
@@ -87,9 +90,9 @@ inline void renumber_columns(BlockDesc& block, std::string_view type) {
 
 /// The part of a program that computes the targets, which are variables of block 0: the operators of block 0 that they
 /// need, in their order, the blocks that these own, as a whole, and the variables that are used by any of them. Blocks
-/// are renumbered. Of the operators `feed` and `fetch` those stay that bring what is needed, or take a target out;
-/// their columns are numbered anew. An operator is needed if what it writes is read later on, or is a target; what it
-/// does beyond that, such as printing or counting, and `is_target` do not matter.
+/// are renumbered. Operators `feed` that bring in what is needed and operators `fetch` that take out a target stay;
+/// their columns are renumbered. An operator is needed if what it writes is a target or is read later on by a needed
+/// operator; other effects, such as printing, and `is_target` do not count.
 ///
 /// Throws InvalidProgram as DataFlow does, and for a target that is neither described in block 0 nor written there.
 /// O(size of the program).

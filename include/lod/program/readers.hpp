@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 /// @file
 /// @ingroup descriptions
-/// Readers on top of a channel, and of another reader ahead of time. Those of files are in <lod/io/batches.hpp>.
+/// Readers that take their steps from a channel, or from another reader ahead of time. Readers of files are in
+/// <lod/io/batches.hpp>.
 #pragma once
 
 #include <lod/core/any_tensor.hpp>
@@ -28,7 +29,7 @@ namespace lod::inline LOD_INTERFACE {
 /// before the channel was closed.
 class ChannelReader final : public Reader {
  public:
-  /// Of steps that are as `desc` says.
+  /// `desc` describes the tensors of each step.
   LOD_TAGGED explicit ChannelReader(std::shared_ptr<Channel> channel, ReaderDesc desc = {})
       : channel_(std::move(channel)), desc_(std::move(desc)) {}
   ChannelReader(const ChannelReader&) = delete;
@@ -55,11 +56,11 @@ class ChannelReader final : public Reader {
 };
 
 /// Reads ahead: a thread of its own takes the next steps from another reader while the caller works on the current one.
-/// The thread starts with the first `next`, is then the only user of that reader, and interrupts it if reading ends
-/// before its last step.
+/// The thread starts with the first `next`, and from then on nothing else may use that reader. The reader is
+/// interrupted if this object is restarted or destroyed before the last step.
 class ReadAhead final : public Reader {
  public:
-  /// Keeps up to `steps` steps ready, 1 or more.
+  /// Keeps up to `steps` steps ready. Throws std::invalid_argument for 0 steps, and without a reader.
   LOD_TAGGED explicit ReadAhead(std::shared_ptr<Reader> from, std::size_t steps = 2)
       : from_(std::move(from)), steps_(steps) {
     if (!from_ || steps_ == 0) throw std::invalid_argument("ReadAhead: expected a reader, and 1 step or more");

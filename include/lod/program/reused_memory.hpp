@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 /// @file
-/// Memory that the temporaries of a program take turns in: what one gives back, the next one gets.
+/// Memory that the temporaries of a program share in turn: what one gives back, the next one gets.
 #pragma once
 
 #include <lod/core/target.hpp>
@@ -17,14 +17,15 @@
 
 namespace lod::inline LOD_INTERFACE::detail {
 
-/// Memory from another resource, which it gets back when a run ends in which nobody wanted it. A run that asks for the
-/// same bytes in the same order as the one before gets the same memory, and nothing is taken from the other resource.
+/// Memory from another resource, kept from run to run; at the end of a run, blocks that the run did not use go back to
+/// that resource. A run that asks for the same sizes in the same order as the run before gets the same memory, and
+/// takes nothing from the other resource.
 ///
-/// Tensors may outlive who made it: it is gone when both its owner and all memory are. So a tensor without memory must
-/// not keep it.
+/// Tensors may outlive its owner: it is destroyed when the owner is gone and all memory in use has been returned. So a
+/// tensor that holds no memory must not keep a pointer to it.
 class ReusedMemory final : public std::pmr::memory_resource {
  public:
-  /// Gives up the owner's part.
+  /// Gives up the owner's share.
   struct Release {
     LOD_TAGGED void operator()(ReusedMemory* memory) const noexcept { memory->close(); }
   };
@@ -34,13 +35,13 @@ class ReusedMemory final : public std::pmr::memory_resource {
   ReusedMemory(const ReusedMemory&) = delete;
   ReusedMemory& operator=(const ReusedMemory&) = delete;
 
-  /// A run begins.
+  /// To be called when a run begins.
   LOD_TAGGED void begin_run() {
     const std::lock_guard lock(mutex_);
     next_ = 0;
     for (Block& block : blocks_) block.is_new = !block.is_free;
   }
-  /// It has ended: memory that it did not need goes back.
+  /// To be called when it has ended: memory that it did not use goes back.
   LOD_TAGGED void end_run() noexcept {
     const std::lock_guard lock(mutex_);
     for (Block& block : blocks_) {
@@ -93,7 +94,7 @@ class ReusedMemory final : public std::pmr::memory_resource {
   LOD_TAGGED static bool fits(const Block& block, std::size_t bytes, std::size_t alignment) noexcept {
     return block.memory && block.is_free && block.bytes >= bytes && block.alignment >= alignment;
   }
-  /// The smallest that suffices and isn't far too large.
+  /// The smallest free block that suffices, unless it is more than twice as large; `none` if there is no such block.
   LOD_TAGGED std::size_t find_best(std::size_t bytes, std::size_t alignment) const noexcept {
     std::size_t best = none;
     for (std::size_t i = 0; i < blocks_.size(); ++i) {
@@ -102,7 +103,7 @@ class ReusedMemory final : public std::pmr::memory_resource {
     }
     return best;
   }
-  /// A new block, in place of some that earlier runs with other shapes have left.
+  /// Adds a block, after giving back those that earlier runs, with other shapes, have left unused.
   LOD_TAGGED std::size_t add_block(std::size_t bytes, std::size_t alignment) {
     std::size_t at = none;
     for (std::size_t i = 0; i < blocks_.size(); ++i) {
@@ -116,7 +117,7 @@ class ReusedMemory final : public std::pmr::memory_resource {
     void* memory = nullptr;
     try {
       memory = from_->allocate(bytes, alignment);
-    } catch (...) {  // perhaps there is enough with what is free
+    } catch (...) {  // the free blocks may make room for it
       for (Block& block : blocks_) {
         if (block.is_free) give_back(block);
       }

@@ -30,29 +30,30 @@
 
 namespace lod::inline LOD_INTERFACE {
 
-/// Tensors for the variables of a program, by their names.
+/// Tensors to be fed to the variables of a program, by name.
 using Feed = std::map<std::string, AnyLoDTensor>;
 
-/// What one run of a program may use, at most; by default there is no limit. For programs from strangers, which might
-/// loop for ever.
+/// Limits of what one run of a program may use; by default there are none. For programs from untrusted sources, which
+/// might loop for ever.
 struct RunLimits {
-  /// The steps of all its loops together, and of its branches.
+  /// The steps of all its loops together; each run of a branch counts as one.
   std::int64_t steps = std::numeric_limits<std::int64_t>::max();
-  /// The bytes that tensors and operators hold at any time, without the tensors that the scope had before, and without
-  /// the offsets of levels. Only for a CpuExecutor; others throw std::invalid_argument.
+  /// The bytes that tensors and operators hold at any time, not counting tensors that were in the scope before, nor the
+  /// offsets of levels. Only for a CpuExecutor; with others a limit is a std::invalid_argument.
   std::int64_t bytes = std::numeric_limits<std::int64_t>::max();
-  /// How long all its operators together wait for other threads: to send to a channel, to receive from one, or to read.
+  /// How long all its operators together may wait for other threads: to send to a channel, to receive from one, or to
+  /// read.
   WaitingTime wait = no_waiting_limit;
 };
 
-/// A run has reached one of its RunLimits, and was ended.
+/// Thrown when a run has reached one of its RunLimits; this ends the run.
 class LimitExceeded : public std::runtime_error {
  public:
   using std::runtime_error::runtime_error;
 };
 
-/// The operator `read` has no next step, until Reader::restart: so loops over the data end. Or a queue is closed on
-/// which `enqueue` or `dequeue` was run.
+/// Thrown by the operator `read` when its reader has no further step, which ends loops over the data; the reader has
+/// steps again after Reader::restart. Also thrown by `enqueue` and `dequeue` on a queue that is closed.
 class EndOfData : public std::runtime_error {
  public:
   using std::runtime_error::runtime_error;
@@ -65,16 +66,16 @@ struct RunOptions {
   /// order of their columns.
   std::vector<std::string> fetch = {};
   RunLimits limits = {};
-  /// Where to note what each operator takes; without it, that costs nothing.
+  /// Records the time and the bytes of each operator; null: nothing is recorded, at no cost.
   Trace* trace = nullptr;
-  /// Whether every variable keeps its value, in memory of its own, until the end of the run, so that it can be looked
-  /// at.
+  /// Whether every variable keeps its value, in memory of its own, until the end of the run, so that it can be
+  /// inspected.
   bool keep_values = false;
 };
 
 namespace detail {
 
-/// Throws LimitExceeded: `what` was waited for as long as is allowed.
+/// Throws LimitExceeded, saying that the run has waited for `what` as long as it may.
 LOD_TAGGED [[noreturn, gnu::cold, gnu::noinline]] inline void throw_waited_too_long(const char* what) {
   throw LimitExceeded(text({"it has waited for ", what, " as long as it may"}));
 }
@@ -95,7 +96,7 @@ class ProgramToRun {
 
 namespace lod::inline LOD_INTERFACE::inline LOD_TARGET::operators_of_programs {
 
-/// Prepares a program: by the operators of <lod/program/operators/all.hpp>, or from the compiled library.
+/// Prepares a program, with the operators of <lod/program/operators/all.hpp> or those of the compiled library.
 template <class E>
 std::unique_ptr<detail::ProgramToRun> prepare(const E& executor, const ProgramDesc& program, Scope& scope,
                                               const std::vector<std::string>& fetch, const RunLimits& limits,
@@ -106,32 +107,32 @@ std::unique_ptr<detail::ProgramToRun> prepare(const E& executor, const ProgramDe
 namespace lod::inline LOD_INTERFACE {
 
 /// A program made ready for many runs: its operators prepared, its names resolved. Its variables keep their memory, so
-/// that a further run with the same shapes allocates nothing (operators that can't hold to that say so).
+/// that a further run with the same shapes allocates nothing (operators for which this does not hold say so).
 ///
-/// Persistable variables are those of the scope's outermost one, which other programs and later runs see. The others
-/// are in a scope of this object's own, inside the scope, and go with it. The operators `feed` and `fetch` do nothing
-/// but name what enters and leaves.
+/// Persistable variables are in the outermost scope, where other programs and later runs see them. The others are in a
+/// new scope inside the given one, which is destroyed with this object. The operators `feed` and `fetch` only name what
+/// enters and leaves.
 ///
 /// With a CpuExecutor, variables that are not needed at the same time take turns in the same memory: those of the
 /// program's own block that are neither persistable nor fed or fetched, nor used by loops, branches and the operators
-/// in them. Each gives its memory back after the last operator that uses it; its value is then gone, unless it was to
-/// be kept (`keep_values`). Sizes are known only when a program runs, so it isn't `plan_memory` that places them, but
-/// its rules say how long each is needed.
+/// in them. Each gives its memory back after the last operator that uses it, and its value is then gone; with
+/// `keep_values` nothing is shared, and values stay. How long each is needed follows the rules of `plan_memory`; but
+/// places are not planned, since sizes are known only when the program runs.
 ///
-/// Runs one at a time. The scope must outlive it, and persistable variables must not be erased before. It keeps a copy
-/// of the executor, and is itself neither copied nor moved.
+/// Only one run at a time. The scope must outlive this object, and persistable variables must not be erased before
+/// that. The executor is copied; this object is neither copied nor moved.
 template <Executor E = CpuExecutor>
 class PreparedProgram {
  public:
-  /// Nothing is run. Throws InvalidProgram, naming block, operator and variable:
+  /// Runs nothing. Throws InvalidProgram, naming block, operator and variable:
   /// - as `validate` and DataFlow do;
-  /// - for unknown types of operators, all of them in one text;
+  /// - for unknown types of operators, all listed in one message;
   /// - for arguments of operators that are missing, or not supported;
-  /// - for a persistable variable that the scope does not have, and that is read before an operator writes it;
+  /// - for a persistable variable that is read before an operator writes it, and that the scope does not have;
   /// - for a variable to fetch that does not exist.
   ///
-  /// This holds for inner blocks too, those of loops and branches. Throws what `create_variables` throws. Variables
-  /// that it has created in the outermost scope stay.
+  /// Inner blocks, those of loops and branches, are checked too. Throws what `create_variables` throws. If this throws,
+  /// variables that it has created in the outermost scope stay.
   LOD_TAGGED PreparedProgram(const E& executor, const ProgramDesc& program, Scope& scope,
                              const std::vector<std::string>& fetch = {}, const RunLimits& limits = {},
                              bool keep_values = false)
@@ -140,15 +141,15 @@ class PreparedProgram {
   PreparedProgram& operator=(const PreparedProgram&) = delete;
   LOD_TAGGED ~PreparedProgram() = default;
 
-  /// Runs the operators in their order. Returns what is to be fetched: these tensors share the memory of the program's
-  /// variables, and copies of them keep it (the next run then takes new memory). Valid until the next run.
+  /// Runs the operators in order. Returns the fetched tensors, valid until the next run: they share the memory of the
+  /// program's variables, and copies of them keep it (the next run then takes new memory).
   ///
   /// Throws InvalidProgram, before anything runs, if a variable to feed is missing or unknown; ShapeMismatch if it has
-  /// another type or shape than described: a -1 there allows any number of them, and dimensions of 1 at the end do not
-  /// count. What an operator throws is thrown with its block, number, type and variables before the text, and with the
-  /// persistable variables that operators before it have written, which are then not as they were; all others are.
-  /// Throws LimitExceeded and EndOfData in the same way.
-  /// What each operator takes is noted in `trace`, if there is one.
+  /// another type or shape than described: there, -1 allows any size, and trailing dimensions of 1 do not count. What
+  /// an operator throws is rethrown with the operator's block, number, type and variables before the message, and with
+  /// the persistable variables that operators before it have written: these have changed, all others are as they were.
+  /// Throws LimitExceeded and EndOfData in the same way. The time and the bytes of each operator are added to `trace`
+  /// unless that is null.
   LOD_TAGGED const std::vector<AnyLoDTensor>& run(const Feed& feed = {}, Trace* trace = nullptr) LOD_LIFETIMEBOUND {
     return program_->run(feed, trace);
   }
@@ -161,7 +162,7 @@ class PreparedProgram {
 
 namespace lod::inline LOD_INTERFACE::inline LOD_TARGET {
 
-/// Runs a program once and returns what is to be fetched. Variables that are not persistable exist only during the run.
+/// Runs a program once and returns the fetched tensors. Variables that are not persistable exist only during the run.
 /// Throws as PreparedProgram and its `run` do. Semantics: PaddlePaddle's Executor.
 template <Executor E>
 std::vector<AnyLoDTensor> run(const E& executor, const ProgramDesc& program, Scope& scope,

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 /// @file
 /// @ingroup descriptions
-/// What each operator of a run takes: time, and the bytes that it works on.
+/// The trace of a run: how long each operator takes, and the bytes that it works on.
 ///
 ///     lod::Trace trace;
 ///     lod::run(program, scope, {.feed = feed, .trace = &trace});
@@ -24,29 +24,29 @@
 
 namespace lod::inline LOD_INTERFACE {
 
-/// An operator in a trace: its type, and its block, number and variables, as errors name them.
+/// An operator in a trace: its type, and its place (block, number and variables) as error messages give it.
 struct TracedOperator {
   std::string type;
   std::string place;
 };
 
-/// One run of one operator. For the executor of a GPU, times are those of the CPU, which enqueues work.
+/// One run of one operator. With the executor of a GPU, the times are those that the CPU takes to enqueue the work.
 struct TraceEvent {
   std::size_t op = 0;                      ///< its number among Trace::operators()
   std::chrono::nanoseconds start = {};     ///< since the trace began
-  std::chrono::nanoseconds duration = {};  ///< with the operators of blocks that it owns
+  std::chrono::nanoseconds duration = {};  ///< includes the operators of blocks that it owns
   std::int64_t bytes = 0;                  ///< of all tensors that it has read and written, each once
-  std::int32_t lane = 0;                   ///< 1 for what runs beside an operator of lane 0
+  std::int32_t lane = 0;                   ///< 1 for an operator that may run at the same time as one of lane 0
 };
 
-/// The record of one run or several, one after the other. It grows by an event of 40 bytes for each operator that runs;
-/// that of an operator that fails is missing. Neither copied nor moved; runs may not share it at the same time.
+/// The record of one run, or of several, one after the other. It grows by an event of 40 bytes for each operator that
+/// runs; an operator that throws has none. Neither copied nor moved. Runs at the same time must not share it.
 class Trace {
  public:
-  /// What time is taken by.
+  /// The clock that times are taken from.
   using Clock = std::chrono::steady_clock;
 
-  /// Begins now.
+  /// An empty trace, which begins now.
   LOD_TAGGED Trace() : began_(Clock::now()) {}
   Trace(const Trace&) = delete;
   Trace& operator=(const Trace&) = delete;
@@ -54,14 +54,14 @@ class Trace {
 
   /// The operators that have run, in the order of their first run.
   LOD_TAGGED const std::vector<TracedOperator>& operators() const noexcept { return operators_; }
-  /// Their runs, in the order of their ends.
+  /// Their runs, in the order in which they ended.
   LOD_TAGGED const std::vector<TraceEvent>& events() const noexcept { return events_; }
 
-  /// A line for each operator, those first that took the longest, without the operators of blocks that they own; for
-  /// people to read. The last line is of all of them.
+  /// A table for people to read: a line for each operator, those that took the longest first, not counting the
+  /// operators of blocks that they own. The last line is the total.
   LOD_TAGGED std::string table() const;
-  /// The runs as JSON, in the format of trace events that Perfetto and chrome://tracing read. Bytes of names that are
-  /// not ASCII are written as the letters of these numbers.
+  /// The runs as JSON, in the trace event format that Perfetto and chrome://tracing read. A byte of a name that is not
+  /// ASCII is written as the character with that number.
   LOD_TAGGED std::string json() const;
 
   /// Called by the interpreter, from any thread.
@@ -83,7 +83,7 @@ class Trace {
 
 namespace detail::inline LOD_TARGET {
 
-/// What the runs of one operator take together.
+/// The totals over all runs of one operator.
 struct TraceSum {
   std::size_t op = 0;
   std::int64_t runs = 0;
@@ -91,12 +91,12 @@ struct TraceSum {
   std::chrono::nanoseconds time = {};
 };
 
-/// For each operator, without what runs inside of it.
+/// The totals of each operator; its time does not include that of operators that ran inside it.
 inline std::vector<TraceSum> sums_of(const Trace& trace) {
   std::vector<TraceSum> sums(trace.operators().size());
   std::vector<const TraceEvent*> events;
   for (const TraceEvent& event : trace.events()) events.push_back(&event);
-  // What runs inside of an event begins after it, or at the same time and ends before it.
+  // An event inside another one begins later, or at the same time and is shorter.
   std::ranges::stable_sort(events, [](const TraceEvent* a, const TraceEvent* b) {
     if (a->lane != b->lane) return a->lane < b->lane;
     return a->start != b->start ? a->start < b->start : a->duration > b->duration;
@@ -118,7 +118,7 @@ inline std::vector<TraceSum> sums_of(const Trace& trace) {
   return sums;
 }
 
-/// printf of a few numbers.
+/// A few numbers, formatted as by printf.
 template <class... Numbers>
 std::string line(const char* format, Numbers... numbers) {
   char text[200];

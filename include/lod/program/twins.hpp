@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 /// @file
-/// Operators that can run at the same time: the two directions of a recurrent layer. Step by step they have little
-/// work, too little for threads to share; but one thread can take the steps of one direction while another takes the
-/// other's.
+/// Operators that can run at the same time: the two directions of a recurrent layer. A step of either has too little
+/// work for threads to share; but one thread can take the steps of one direction while another thread takes those of
+/// the other.
 #pragma once
 
 #include <lod/core/target.hpp>
@@ -19,7 +19,7 @@
 
 namespace lod::inline LOD_INTERFACE::detail {
 
-/// The names in lists of arguments.
+/// The names of all arguments of the operators: of their inputs, or of their outputs.
 LOD_TAGGED inline std::set<std::string_view> names_of(std::span<const OpDesc* const> ops,
                                                       std::vector<OpDesc::Var> OpDesc::*vars) {
   std::set<std::string_view> names;
@@ -36,8 +36,8 @@ LOD_TAGGED inline bool have_none_in_common(const std::set<std::string_view>& a, 
   return std::ranges::none_of(a, [&](std::string_view name) { return b.contains(name); });
 }
 
-/// Whether two stretches of operators have the same types, all of them of what leads to a recurrent layer, and neither
-/// uses what the other writes.
+/// Whether two ranges of operators, equally long, have the same types, all of them those of recurrent layers and of
+/// what leads to one, and neither range uses what the other writes.
 LOD_TAGGED inline bool are_twins(std::span<const OpDesc* const> a, std::span<const OpDesc* const> b) {
   static constexpr std::string_view types[] = {"elementwise_add", "fc", "gru", "lstm", "matmul", "matmul_v2", "mul"};
   for (std::size_t i = 0; i < a.size(); ++i) {
@@ -49,8 +49,8 @@ LOD_TAGGED inline bool are_twins(std::span<const OpDesc* const> a, std::span<con
          have_none_in_common(written_by_a, written_by_b);
 }
 
-/// For each operator how many, from there on, have as many twins, which come next; mostly none. Both stretches end with
-/// a recurrent layer.
+/// For each operator i, the number n of operators from i on whose twins are the next n operators; mostly 0. Both ranges
+/// end with a recurrent layer.
 LOD_TAGGED inline std::vector<std::size_t> find_twins(std::span<const OpDesc* const> ops) {
   std::vector<std::size_t> twins(ops.size(), 0);
   std::size_t free = 0, before = ops.size();  // the first operator that has no twin yet; the last layer that has none

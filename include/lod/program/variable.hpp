@@ -51,12 +51,13 @@ struct Place {
   LOD_TAGGED bool operator==(const Place&) const = default;
 };
 
-/// Numbers for words: the contents of a VOCAB.
+/// The numbers of words: the contents of a VOCAB.
 using Vocabulary = std::unordered_map<std::string, std::int32_t>;
 
 namespace detail {
 
-/// The name of X in errors, and the type of a variable that is made from an X; neither for an X that no variable holds.
+/// The name of X in error messages, and the type of a variable that is made from an X; empty for an X that no variable
+/// holds.
 template <class X>
 struct ContentsOf {};
 template <VarType::Type Type>
@@ -75,7 +76,7 @@ template <class T>
 struct ContentsOf<SelectedRows<T, Cuda>> : ContentsOfType<VarType::SELECTED_ROWS> {
   static constexpr const char* name = "row-sparse values in the memory of a device";
 };
-/// What is in the memory of another device than the CPU, whose types need headers of its own.
+/// Contents in the memory of a device other than the CPU, whose types need headers of their own.
 struct OnDevice {
   std::any contents;
 };
@@ -138,7 +139,7 @@ struct ContentsOf<std::any> : ContentsOfType<VarType::RAW> {
   static constexpr const char* name = "std::any";
 };
 
-/// A number, by its type as an element.
+/// A number, whose type is also a data type.
 template <class X>
 struct ContentsOfNumber : ContentsOfType<static_cast<VarType::Type>(data_type_v<X>)> {
   static constexpr const char* name = to_string(data_type_v<X>);
@@ -168,7 +169,7 @@ struct ContentsOf<float> : ContentsOfNumber<float> {};
 template <>
 struct ContentsOf<double> : ContentsOfNumber<double> {};
 
-/// A description with levels does not say where sequences end: so many levels without sequences.
+/// `levels` levels without sequences, for a description, which does not say where sequences end.
 LOD_TAGGED inline LoD levels_without_sequences(int levels, const char* what) {
   if (levels < 0 || levels > max_levels) {
     throw ShapeMismatch(detail::text({what, ": lod_level ", levels, ", expected 0 to ", max_levels}));
