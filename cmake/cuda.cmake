@@ -19,10 +19,15 @@ set(CMAKE_CUDA_EXTENSIONS OFF)
 
 set(LODTENSOR_CUDA_MACHINE_CODE "" CACHE STRING
   "Types of elements whose kernels get machine code of sm_90, where CMAKE_CUDA_ARCHITECTURES has virtual ones only")
-mark_as_advanced(LODTENSOR_CUDA_MACHINE_CODE)
+set(LODTENSOR_CUDA_UNOPTIMISED "" CACHE STRING
+  "Files of kernels/instantiate/ whose kernels are not optimised, which nvcc compiles in a third of the time")
+mark_as_advanced(LODTENSOR_CUDA_MACHINE_CODE LODTENSOR_CUDA_UNOPTIMISED)
 foreach(type IN LISTS LODTENSOR_CUDA_MACHINE_CODE)
-  set_source_files_properties("${PROJECT_SOURCE_DIR}/kernels/instantiate/${type}.cu" PROPERTIES
+  set_property(SOURCE "${PROJECT_SOURCE_DIR}/kernels/instantiate/${type}.cu" APPEND PROPERTY
     COMPILE_OPTIONS "--generate-code=arch=compute_90,code=sm_90")
+endforeach()
+foreach(file IN LISTS LODTENSOR_CUDA_UNOPTIMISED)
+  set_property(SOURCE "${PROJECT_SOURCE_DIR}/kernels/instantiate/${file}.cu" APPEND PROPERTY COMPILE_OPTIONS -Xcicc=-O0)
 endforeach()
 
 file(GLOB lodtensor_cuda_sources CONFIGURE_DEPENDS "${PROJECT_SOURCE_DIR}/kernels/instantiate/*.cu")
