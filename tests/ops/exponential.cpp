@@ -15,8 +15,8 @@
 
 namespace {
 
-constexpr auto exponential = [](const auto& x) { return lod::kernel::cpu::exponential(x); };
-constexpr auto logarithm = [](const auto& x) { return lod::kernel::cpu::logarithm(x); };
+constexpr auto exponential_of = [](const auto& x) { return lod::kernel::cpu::exponential(x); };
+constexpr auto logarithm_of = [](const auto& x) { return lod::kernel::cpu::logarithm(x); };
 
 /// What `function` gives for a number in any lane.
 template <class Function>
@@ -29,8 +29,8 @@ float in_any_lane(const Function& function, float x) {
   return numbers[0];
 }
 
-float vector_exponential(float x) { return in_any_lane(exponential, x); }
-float vector_logarithm(float x) { return in_any_lane(logarithm, x); }
+float vector_exponential(float x) { return in_any_lane(exponential_of, x); }
+float vector_logarithm(float x) { return in_any_lane(logarithm_of, x); }
 
 /// The greatest distance from the true values, in units in the last place, for one of `step` floats of `count` from
 /// `first` on, and for fewer where all is slow.
@@ -65,7 +65,7 @@ TEST_CASE("Exponentials: within two units in the last place, from the least to t
   };
   const auto error = [](float first, std::uint32_t count, std::uint32_t step) {
     return greatest_error(
-        exponential, [](double x) { return std::exp(x); }, first, count, step);
+        exponential_of, [](double x) { return std::exp(x); }, first, count, step);
   };
   CHECK(error(1e-10f, floats(1e-10f, 88.f), 61) <= 2);
   CHECK(error(-1e-10f, floats(-1e-10f, -87.f), 61) <= 2);
@@ -91,7 +91,7 @@ TEST_CASE("Logarithms: within two units in the last place, from the least normal
   const auto bits = [](float x) { return std::bit_cast<std::uint32_t>(x); };
   const auto error = [&](float from, float to, std::uint32_t step) {
     return greatest_error(
-        logarithm, [](double x) { return std::log(x); }, from, bits(to) - bits(from), step);
+        logarithm_of, [](double x) { return std::log(x); }, from, bits(to) - bits(from), step);
   };
   CHECK(error(std::numeric_limits<float>::min(), 0.4f, 61) <= 2);
   CHECK(error(0.4f, 2.5f, 7) <= 2);
