@@ -142,7 +142,7 @@ struct SoftmaxWithCrossEntropyOfRow {
   T* losses;
   LOD_HOST_DEVICE void operator()(std::int64_t i) const {
     T* const row = softmax + i * targets.classes;
-    softmax_of<true>(x + i * targets.classes, targets.classes, std::integral_constant<std::int64_t, 1>(), row);
+    softmax_of<true, true>(x + i * targets.classes, targets.classes, 1, row);
     losses[i] = targets.cost(i, Row{row});
     for (std::int64_t k = 0; k < targets.classes; ++k) row[k] = exponential(row[k]);
   }

@@ -16,7 +16,6 @@
 #include <cstddef>
 #include <cstdint>
 #include <limits>
-#include <type_traits>
 
 namespace lod::inline LOD_INTERFACE::inline LOD_TARGET::operators_of_programs {
 
@@ -24,10 +23,12 @@ namespace lod::inline LOD_INTERFACE::inline LOD_TARGET::operators_of_programs {
 template <class T>
 inline constexpr T less_than_all = -std::numeric_limits<T>::infinity();
 
-/// The softmax of `count` numbers that are `step` apart, or its logarithm. The greatest is subtracted first. Eight
-/// numbers side by side have a greatest one and a sum of their own, so that compilers make vectors of them.
-template <bool is_log, class T, class Step>
-LOD_HOST_DEVICE void softmax_of(const T* x, std::int64_t count, Step step, T* y) {
+/// The softmax of `count` numbers that are `apart` places apart, or its logarithm. The greatest is subtracted first.
+/// Eight numbers side by side have a greatest one and a sum of their own, so that compilers make vectors of them, above
+/// all if they know that the numbers are `adjacent`, 1 apart.
+template <bool is_log, bool adjacent, class T>
+LOD_HOST_DEVICE void softmax_of(const T* x, std::int64_t count, std::int64_t apart, T* y) {
+  const std::int64_t step = adjacent ? 1 : apart;
   constexpr std::int64_t side_by_side = 8;
   const std::int64_t whole = count - count % side_by_side;
   T greatest[side_by_side];
@@ -64,9 +65,9 @@ struct SoftmaxAlong {
   LOD_HOST_DEVICE void operator()(std::int64_t i) const {
     const std::int64_t first = around.first(i);
     if (around.after == 1) {
-      softmax_of<is_log>(x + first, around.along, std::integral_constant<std::int64_t, 1>(), y + first);
+      softmax_of<is_log, true>(x + first, around.along, 1, y + first);
     } else {
-      softmax_of<is_log>(x + first, around.along, around.after, y + first);
+      softmax_of<is_log, false>(x + first, around.along, around.after, y + first);
     }
   }
 };

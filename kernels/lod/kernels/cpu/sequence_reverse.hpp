@@ -61,6 +61,7 @@ struct Kernel<SequenceReverse> {
   template <class T>
   static void run(const CpuExecutor& executor, const T* x, const Segments& sequences, std::int64_t row_size, T* y) {
     const std::int64_t row_bytes = lod::detail::bytes_of<T>(row_size);
+    const std::int64_t moved_bytes = lod::detail::bytes_of<T>(2, row_size);
     const cpu::LargeOutput output(sequences.rows() * row_bytes);
     if constexpr (cpu::reversed_by_blocks<T>) {
       if (row_size == 1) return reverse_scalars(executor, x, sequences, output, y);
@@ -71,7 +72,7 @@ struct Kernel<SequenceReverse> {
       const cpu::ReversedRows reverse(row_words);
       const auto* const from = reinterpret_cast<const float*>(x);
       auto* const to = reinterpret_cast<float*>(y);
-      cpu::parallel_rows(executor, sequences, 2 * row_bytes,
+      cpu::parallel_rows(executor, sequences, moved_bytes,
                          [&](std::int64_t i, std::int64_t begin, std::int64_t end, std::int64_t room) {
                            const std::int64_t first = sequences.begin(i),
                                               last = first + sequences.length(i) - 1 - begin;
@@ -80,7 +81,7 @@ struct Kernel<SequenceReverse> {
       return;
     }
 #endif
-    cpu::parallel_rows(executor, sequences, 2 * row_bytes,
+    cpu::parallel_rows(executor, sequences, moved_bytes,
                        [&](std::int64_t i, std::int64_t begin, std::int64_t end, std::int64_t) {
                          const T* last = x + (sequences.begin(i) + sequences.length(i) - 1) * row_size;
                          T* out = y + sequences.begin(i) * row_size;
