@@ -95,18 +95,19 @@ struct SlopeOfElu : Elu {
     return x > 0 ? 1 : alpha * std::exp(x);
   }
 };
-struct SlopeOfGelu : Gelu {
-  using Gelu::Gelu;
+template <bool is_approximate>
+struct SlopeOfGelu {
   template <class T>
   LOD_HOST_DEVICE T operator()(T x) const {
     constexpr double root_of_half = 0.70710678118654752440, root_of_two_over_pi = 0.79788456080286535588;
-    if (!is_approximate) {
-      const T density = static_cast<T>(root_of_two_over_pi / 2) * std::exp(-x * x / 2);
+    if constexpr (is_approximate) {
+      constexpr auto factor = static_cast<T>(root_of_two_over_pi), cubic = static_cast<T>(0.044715);
+      const T tanh = hyperbolic_tangent(factor * (x + cubic * x * x * x));
+      return (1 + tanh) / 2 + x / 2 * (1 - tanh * tanh) * factor * (1 + 3 * cubic * x * x);
+    } else {
+      const T density = static_cast<T>(root_of_two_over_pi / 2) * exponential(-x * x / 2);
       return (1 + error_function(x * static_cast<T>(root_of_half))) / 2 + x * density;
     }
-    constexpr auto factor = static_cast<T>(root_of_two_over_pi), cubic = static_cast<T>(0.044715);
-    const T tanh = hyperbolic_tangent(factor * (x + cubic * x * x * x));
-    return (1 + tanh) / 2 + x / 2 * (1 - tanh * tanh) * factor * (1 + 3 * cubic * x * x);
   }
 };
 struct SlopeOfSwish : Swish {
@@ -218,6 +219,13 @@ RunOperator<E> activation_grad(const OperatorArguments& op) {
                                  to.template elements<T>(), TimesSlope<F>{slope});
     });
   };
+}
+
+/// gelu_grad: the attribute of gelu.
+template <Executor E>
+RunOperator<E> gelu_grad(const OperatorArguments& op) {
+  return op.attr("approximate", false) ? activation_grad<SlopeOfGelu<true>, E>(op)
+                                       : activation_grad<SlopeOfGelu<false>, E>(op);
 }
 
 }  // namespace lod::inline LOD_INTERFACE::inline LOD_TARGET::operators_of_programs

@@ -150,15 +150,18 @@ struct Elu {
     return x < 0 ? alpha * std::expm1(x) : x;
   }
 };
+/// By a hyperbolic tangent or by the error function: one for all numbers, so that compilers make vectors of them.
+template <bool is_approximate>
 struct Gelu {
-  bool is_approximate;
-  explicit Gelu(const OperatorArguments& op) : is_approximate(op.attr("approximate", false)) {}
   template <class T>
   LOD_HOST_DEVICE T operator()(T x) const {
     constexpr double root_of_half = 0.70710678118654752440, root_of_two_over_pi = 0.79788456080286535588;
-    if (!is_approximate) return x * static_cast<T>(0.5) * (1 + error_function(x * static_cast<T>(root_of_half)));
-    const T inner = static_cast<T>(root_of_two_over_pi) * (x + static_cast<T>(0.044715) * x * x * x);
-    return x * static_cast<T>(0.5) * (1 + hyperbolic_tangent(inner));
+    if constexpr (is_approximate) {
+      const T inner = static_cast<T>(root_of_two_over_pi) * (x + static_cast<T>(0.044715) * x * x * x);
+      return x * static_cast<T>(0.5) * (1 + hyperbolic_tangent(inner));
+    } else {
+      return x * static_cast<T>(0.5) * (1 + error_function(x * static_cast<T>(root_of_half)));
+    }
   }
 };
 struct Swish {
@@ -321,6 +324,12 @@ RunOperator<E> activation(const OperatorArguments& op) {
       map_elements<T, T>(call, x, out, f);
     });
   };
+}
+
+/// gelu: X -> Out; approximate = false.
+template <Executor E>
+RunOperator<E> gelu(const OperatorArguments& op) {
+  return op.attr("approximate", false) ? activation<Gelu<true>, E>(op) : activation<Gelu<false>, E>(op);
 }
 
 /// A number as another type.
