@@ -245,11 +245,7 @@ class Backward {
       for_each_argument(op.outputs, [&](const std::string& name) {
         if (has_argument(one.inputs, gradient_name(name))) need(idx, name, sums);
       });
-      if (op.type == "read_from_array" && path_.is_read_in_order(idx, op.input("X").front())) {
-        sums.add_change(std::move(one));
-      } else {
-        sums.add(std::move(one));
-      }
+      sums.add(std::move(one));
     }
   }
   /// Adds zeros for the gradient of an output that the loss does not depend on, since an operator reads it. Not for an

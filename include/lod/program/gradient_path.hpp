@@ -184,21 +184,13 @@ class GradientPath {
     return found;
   }
 
-  /// @{
-  /// Whether it can be shown that no element of an array is written, or read, twice: all operators use the same index,
-  /// which is set once and incremented between them, and in each step of a loop. For reading, there must be exactly one
-  /// operator that reads the array.
+  /// Whether it can be shown that no element of an array is written twice: all operators use the same index, which is
+  /// set once and incremented between them, and in each step of a loop.
   bool is_written_in_order(std::int32_t block, std::string_view array) const {
     const Key key = find(block, array);
     const auto found = writers_.find(key);
-    return found == writers_.end() || are_in_order(found->second, "write_to_array", key);
+    return found == writers_.end() || are_in_order(found->second, key);
   }
-  bool is_read_in_order(std::int32_t block, std::string_view array) const {
-    const Key key = find(block, array);
-    const auto found = readers_.find(key);
-    return found != readers_.end() && found->second.size() == 1 && are_in_order(found->second, "read_from_array", key);
-  }
-  /// @}
 
   /// Whether a branch (`conditional_block`) in a block may write a variable.
   bool is_of_branch(std::int32_t block, std::string_view name) const {
@@ -265,14 +257,14 @@ class GradientPath {
     return control_flow_of(at(block).ops[i]);
   }
 
-  bool are_in_order(const std::vector<Place>& places, std::string_view type, const Key& array) const {
+  bool are_in_order(const std::vector<Place>& writers, const Key& array) const {
     const auto counts = [this](const Place& place) { return is_counter(at(place.first).ops[place.second]); };
     Key counter;
     const Place* before = nullptr;
-    for (const Place& place : places) {
+    for (const Place& place : writers) {
       const auto& [block, i] = place;
       const OpDesc& op = at(block).ops[i];
-      if (op.type != type || op.input("I").size() != 1) return false;
+      if (op.type != "write_to_array" || op.input("I").size() != 1) return false;
       const Key index = find(block, op.input("I").front());
       if (before && (index != counter || !is_counted_between(counter, *before, place))) return false;
       counter = index;
@@ -280,7 +272,7 @@ class GradientPath {
       before = &place;
     }
     const auto settings = writers_.find(counter);
-    if (settings == writers_.end()) return places.size() == 1;
+    if (settings == writers_.end()) return writers.size() == 1;
     const auto is_set_beside = [&](const Place& place) { return counts(place) || place.first == array.first; };
     const auto setters =
         settings->second.size() - static_cast<std::size_t>(std::ranges::count_if(settings->second, counts));
@@ -415,7 +407,6 @@ class GradientPath {
   std::vector<Names> own_;                     // names of each block
   std::vector<Place> places_;                  // of the operators that own the blocks
   std::map<Key, std::vector<Place>> writers_;  // the operators that write a variable
-  std::map<Key, std::vector<Place>> readers_;  // the operators that read an array
   std::set<Key> parameters_, constants_, varying_, wanted_, read_;
   std::map<std::string, std::function<DescribeGradient>, std::less<>> gradients_;
 };
