@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 /// @file
-/// Marks among the rows of a LoD's level: to find the sequence of a row, look up those of the marks around it and
-/// search the few sequences in between, or none if one long sequence holds both. GPUs, whose threads begin at any row,
-/// have them with their copy of a LoD.
+/// Marks among the rows of a LoD's level. To find the sequence of a row, read the marks on both sides of it and search
+/// the few sequences in between; if both marks name the same long sequence, there is nothing to search. GPUs, whose
+/// threads begin at any row, keep them with their copy of a LoD.
 #pragma once
 
 #include <lod/core/target.hpp>

@@ -118,8 +118,8 @@ class IdList : public std::span<const std::int64_t> {
   IdList(const List& list) noexcept : span(ids_of(list)) {}
 };
 
-/// A list that says yes or no for each sequence, as an argument: of the same kinds, with elements that are bool, or
-/// numbers, which are true unless they are 0. Borrowed, not copied.
+/// A list of yes or no, one for each sequence, as an argument. It takes the same forms as an IdList, with elements that
+/// are bool, or numbers, which are true unless they are 0. Borrowed, not copied.
 class MaskList {
  public:
   /// The elements in braces.

@@ -26,7 +26,7 @@ namespace lod::inline LOD_INTERFACE {
 
 /// The options of `edit_distance`.
 struct EditDistanceOptions {
-  bool normalized = false;  ///< divided by the length of the sequence of b
+  bool normalized = false;  ///< whether to divide by the length of the sequence of b
   int level = -1;           ///< the level whose sequences are compared; by default the last
 };
 
@@ -80,9 +80,10 @@ struct Declared<op::edit_distance>
 /// divided by the length of the sequence of b; if that is empty, the result is 0 if both are and 1 otherwise.
 /// Semantics: PaddlePaddle's edit_distance, with the hypotheses as a and the references as b.
 ///
-/// Rows are integers of size 1. Time: the product of the two lengths, without their common prefix and suffix, in steps
-/// of 64 numbers of the table. The output must overlap neither argument. Throws InvalidLoD if a or b has no level,
-/// OutOfRange for the level, ShapeMismatch for different numbers of sequences and for another row size.
+/// Rows are integers of size 1. Time: the product of the two lengths, without their common prefix and suffix, divided
+/// by 64: each step computes 64 entries of the table. The output must overlap neither argument. Throws InvalidLoD if a
+/// or b has no level, OutOfRange for the level, ShapeMismatch for different numbers of sequences and for any other row
+/// size.
 inline constexpr operation::Call<op::edit_distance> edit_distance{};
 inline constexpr operation::CallInto<op::edit_distance> edit_distance_into{};
 

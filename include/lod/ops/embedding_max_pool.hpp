@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 /// @file
 /// @ingroup row_sparse
-/// Maxima and minima of embeddings, pooled as they are looked up, and which rows won.
+/// Maxima and minima of embeddings, pooled as they are looked up, with the rows that won.
 #pragma once
 
 #include <lod/core/scalar.hpp>
@@ -118,8 +118,8 @@ struct Declared<op::embedding_min_pool_grad> : EmbeddingExtremePoolGrad<op::embe
 
 }  // namespace operation
 
-/// `embedding_pool` with MAX, and for each element the row of the ids that won, counted from their first: of equal ones
-/// the first; -1 for a sequence that is empty, or only padding. `row_index` says where rows are counted from.
+/// `embedding_pool` with MAX, and for each element the number of the row of ids that won, the first of equal ones; -1
+/// for a sequence that is empty, or only padding. `row_index` says where rows are counted from.
 inline constexpr operation::Call<op::embedding_max_pool> embedding_max_pool{};
 inline constexpr operation::CallInto<op::embedding_max_pool> embedding_max_pool_into{};
 

@@ -28,15 +28,15 @@ struct sequence_erase_and_wait : elements::Id {
 }  // namespace lod::inline LOD_INTERFACE::op
 
 namespace lod::inline LOD_INTERFACE::kernel {
-/// The first step of a filter, since the number of rows of its result depends on it. run(executor, x, sequences,
-/// tokens, scratch, kept): sets kept[i] to the number of rows before sequence i that equal none of `tokens`, which
-/// ascend, for i in [0, sequences.size]; writes to `scratch` what the second step needs.
+/// The first step of a filter, which determines the number of rows of its result. run(executor, x, sequences, tokens,
+/// scratch, kept): sets kept[i] to the number of rows before sequence i that equal none of `tokens`, which ascend, for
+/// i in [0, sequences.size]; writes to `scratch` what the second step needs.
 struct SequenceErase {};
 /// The second step of all filters. run(executor, x, sequences, scratch, y): copies the rows that are kept.
 struct CopyKept {};
-/// How many numbers `scratch` has room for, for so many rows.
+/// The size of `scratch` for a number of rows.
 struct FilterScratch {
-  static constexpr bool in_headers_only = true;  ///< on the CPU, whatever the device
+  static constexpr bool in_headers_only = true;  ///< runs on the CPU, whatever the device
 };
 }  // namespace lod::inline LOD_INTERFACE::kernel
 
@@ -125,9 +125,9 @@ void erase_into(const E& executor, const View& x, const Tokens& tokens, const ch
 /// x without the rows that equal one of `tokens`. Row shape as x; the lengths of the last level shrink, perhaps to 0,
 /// and the levels above stay. Semantics: PaddlePaddle's sequence_erase.
 ///
-/// Rows are of size 1. The tokens are integers of any type: a range, a list in braces or a tensor; in any order, and
-/// they may repeat. One pass that counts and one that copies. `y` must not overlap x. Throws InvalidLoD if x has no
-/// level, ShapeMismatch for another row size.
+/// Rows are of size 1. The tokens are integers of any type, in any order, with or without repetitions: a range, a list
+/// in braces or a tensor. One pass to count and one to copy. `y` must not overlap x. Throws InvalidLoD if x has no
+/// level, ShapeMismatch for any other row size.
 template <Executor E, LoDTensorLike X, operation::ArgumentList Tokens = std::initializer_list<std::int64_t>, class Y>
 void sequence_erase_into(const E& executor, const X& x, const Tokens& tokens, Y&& y) {
   operation::erase_into<op::sequence_erase>(executor, x.view(), tokens, "sequence_erase", y);
@@ -144,9 +144,9 @@ template <LoDTensorLike X, operation::ArgumentList Tokens = std::initializer_lis
   return sequence_erase(default_executor<device_t<X>>(), x, tokens);
 }
 
-/// `sequence_erase` for any device, and the same on the CPU: the name for code that any executor runs. How many rows
-/// are left follows from the values: on a GPU, waits for all that is enqueued before it can size the result, so that no
-/// graph can be captured from it, and throws as `CudaExecutor::synchronize` does. The tokens are on the CPU.
+/// `sequence_erase` for any device, for code that is generic over executors; on the CPU it is the same. Since the size
+/// of the result depends on the values, on a GPU this waits for all work that is enqueued, so no graph can be captured
+/// from it, and throws as `CudaExecutor::synchronize` does. The tokens are in CPU memory.
 template <Executor E, LoDTensorLike X, operation::ArgumentList Tokens = std::initializer_list<std::int64_t>, class Y>
 void sequence_erase_and_wait_into(const E& executor, const X& x, const Tokens& tokens, Y&& y) {
   operation::erase_into<op::sequence_erase_and_wait>(executor, x.view(), tokens, "sequence_erase_and_wait", y);
