@@ -99,7 +99,7 @@ void pool_extremes(const Rows& rows, std::int64_t length, std::int64_t row_size,
       }
       *y = static_cast<T>(lane[0]);
       if constexpr (std::floating_point<A>) {
-        // Zeros of both signs are equal: the first one wins, in whatever lane it was.
+        // Zeros of both signs are equal: the first one wins, whichever lane it was in.
         if (lane[0] == 0) *y = *std::find(x, x + length, *y);
       }
       return;
@@ -129,8 +129,8 @@ template <class T>
 inline Vector<T> bits_of_places(const xsimd::batch<Place<T>>& places) noexcept {
   return std::bit_cast<Vector<T>>(places);
 }
-/// So many vectors of rows [first, last), from `column` on: what wins against `y` replaces it, and the row's number
-/// replaces the one in `place`. Both stay in registers meanwhile.
+/// For several vectors of rows [first, last), from `column` on: numbers that win replace those in `y`, and their rows
+/// those in `place`. Both stay in registers meanwhile.
 template <bool minimum, std::size_t vectors, class T, class Rows>
 inline void keep_rows_and_places(const Rows& rows, std::int64_t first, std::int64_t last, std::int64_t column, T* y,
                                  Place<T>* place) {
@@ -196,7 +196,7 @@ void pool_extremes_and_places(const Rows& rows, std::int64_t length, std::int64_
     }
     if (row_size == 1) {
       pool_extremes<minimum>(rows, length, 1, y);
-      // Equal to it, or a NaN as it is one: zeros of both signs are equal, and so are all NaNs.
+      // Equal numbers, where zeros of both signs are equal, and so are all NaNs.
       const auto best = static_cast<Accumulator<T>>(*y);
       const auto stands = [best](const T& number) {
         const auto a = static_cast<Accumulator<T>>(number);

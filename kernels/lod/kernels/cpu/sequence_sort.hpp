@@ -3,9 +3,9 @@
 /// Sorting the rows of sequences on the CPU.
 ///
 /// Sequences of up to some hundred rows go through a sorting network, many side by side (short_sort.hpp). Longer ones,
-/// and those with few others of their kind beside them, are sorted alone, by vectors too (row_order.hpp). Where keys
-/// and row numbers do not fit these, each row becomes an entry: an integer key that orders as the numbers do, and the
-/// row's position in its sequence. No two entries are equal, so every sorting algorithm gives the same result: they are
+/// and those with few similar ones beside them, are sorted alone, also by vectors (row_order.hpp). If keys and row
+/// numbers do not fit these, each row becomes an entry: an integer key that orders as the numbers do, and the row's
+/// position in its sequence. No two entries are equal, so every sorting algorithm gives the same result: they are
 /// sorted by radix, and those that threads share are merged from sorted parts.
 #pragma once
 
@@ -29,7 +29,7 @@
 
 namespace lod::inline LOD_INTERFACE::kernel::inline LOD_TARGET::cpu {
 
-/// More entries with keys of 32 bits are sorted quicker by radix than by vectors.
+/// From this size on, entries with keys of 32 bits are sorted faster by radix than by vectors.
 inline constexpr std::int64_t radix_rows = 16384;
 
 /// Sorts entries whose rows ascend, using `scratch` of the same size. Returns the one of the two that holds the result.

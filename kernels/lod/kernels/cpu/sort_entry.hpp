@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 /// @file
-/// What sorting on the CPU orders in place of rows: integer keys that order as the numbers do, each with the position
-/// of its row.
+/// The entries that sorting on the CPU orders in place of rows: integer keys that order as the numbers do, each with
+/// the position of its row.
 #pragma once
 
 #include <lod/core/target.hpp>

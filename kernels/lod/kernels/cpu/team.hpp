@@ -42,7 +42,7 @@ inline int count_startable_threads(int count) noexcept {
   const std::unique_ptr<Thread[]> threads(new (std::nothrow) Thread[static_cast<std::size_t>(count)]);
   if (!threads) return 0;
   std::mutex end;
-  // Signals are meant for the program's own threads.
+  // Signals go to the program's own threads.
   sigset_t all, before;
   sigfillset(&all);
   pthread_sigmask(SIG_SETMASK, &all, &before);
