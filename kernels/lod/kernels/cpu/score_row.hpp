@@ -56,8 +56,8 @@ class ScoreRow {
     best_ = xsimd::select(exceeds(numbers, best_), numbers, best_);
     store<A>(scores_ + j, numbers);
   }
-  /// To be called when all scores have been put: subtracts the best from all of them and returns it. NaN makes all
-  /// scores NaN.
+  /// To be called when all scores have been put: subtracts the best from all of them, unless it is -inf, and returns
+  /// what it has subtracted. NaN makes all scores NaN.
   A shift(std::int64_t stride) const noexcept {
     const A best = greatest_lane(best_);
     const A by = best == -std::numeric_limits<A>::infinity() ? A{} : best;
