@@ -24,7 +24,7 @@ namespace lod::inline LOD_INTERFACE::op {
 struct chunk_eval : elements::Id {
   static constexpr Text text{
       "inference, label",
-      "Precision, recall and F1 of the chunks that the labels of `inference` mark, and how many there are."};
+      "Precision, recall and F1 of the chunks that the labels of `inference` mark, and their counts."};
 };
 }  // namespace lod::inline LOD_INTERFACE::op
 

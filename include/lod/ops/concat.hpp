@@ -39,10 +39,10 @@ struct split_at : elements::Any {
   static constexpr Text text{"x, boundaries", "x cut before these outermost sequences, or rows."};
 };
 struct split : elements::Any {
-  static constexpr Text text{"x, count", "x cut into so many tensors, as even in rows as whole sequences allow."};
+  static constexpr Text text{"x, count", "x cut into `count` tensors, as even in rows as whole sequences allow."};
 };
 struct split_grad : elements::Any {
-  static constexpr Text text{"dys", "The gradient of `split` and `split_at`: those of the parts, joined."};
+  static constexpr Text text{"dys", "The gradient of `split` and `split_at`: the gradients of the parts, joined."};
 };
 }  // namespace lod::inline LOD_INTERFACE::op
 

@@ -18,7 +18,7 @@ struct ctc_align : elements::Id, elements::OnCpu {
   static constexpr Text text{"x", "The labels of each sequence without blanks and, by default, without repetitions."};
 };
 struct ctc_align_and_wait : elements::Id {
-  static constexpr Text text{"x", "The same as `ctc_align`, which on a GPU has to wait."};
+  static constexpr Text text{"x", "The same as `ctc_align`; on a GPU it waits."};
 };
 }  // namespace lod::inline LOD_INTERFACE::op
 

@@ -18,7 +18,8 @@
 namespace lod::inline LOD_INTERFACE::op {
 struct edit_distance : elements::Id {
   static constexpr Text text{
-      "a, b", "The Levenshtein distance from each sequence of a to that of b, if `normalized` by the length of b's."};
+      "a, b",
+      "The Levenshtein distance from each sequence of a to that of b, divided by the length of b's if `normalized`."};
 };
 }  // namespace lod::inline LOD_INTERFACE::op
 

@@ -22,8 +22,8 @@
 namespace lod::inline LOD_INTERFACE::op {
 struct add : elements::Number {
   static constexpr Text text{"x, y",
-                             "x + y, element by element: y is like x, has the row that all rows of x meet, or one for "
-                             "each sequence of `level`. Of SelectedRows and a tensor, or of two, the sum."};
+                             "x + y, element by element: y has the rows of x, a single row for all of them, or one for "
+                             "each sequence of `level`. Also the sum of SelectedRows and a tensor, or of two."};
 };
 struct add_grad : elements::Floating {
   static constexpr Text text{"dz, x, y", "The gradients of `add` with respect to x and y."};

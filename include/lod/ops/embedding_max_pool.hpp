@@ -23,15 +23,15 @@
 
 namespace lod::inline LOD_INTERFACE::op {
 struct embedding_max_pool : elements::Arithmetic {
-  static constexpr Text text{"table, ids",
-                             "The greatest numbers of the rows that each sequence names, and whose they are."};
+  static constexpr Text text{
+      "table, ids", "The greatest numbers of the table's rows that each sequence names, and the rows that have them."};
 };
 struct embedding_max_pool_grad : elements::Arithmetic {
   static constexpr Text text{"dy, index, ids, height"};
 };
 struct embedding_min_pool : elements::Arithmetic {
-  static constexpr Text text{"table, ids",
-                             "The least numbers of the rows that each sequence names, and whose they are."};
+  static constexpr Text text{
+      "table, ids", "The least numbers of the table's rows that each sequence names, and the rows that have them."};
 };
 struct embedding_min_pool_grad : elements::Arithmetic {
   static constexpr Text text{"dy, index, ids, height"};

@@ -32,9 +32,10 @@ struct for_each_sequence : elements::Any {
       "Calls f(sequence, i) for each sequence of a level, on the memory of x; perhaps in several threads."};
 };
 struct map_sequences : elements::Any {
-  static constexpr Text text{"x, f",
-                             "f(sequence) of each outermost sequence (row, where there is no level), as a batch; f may "
-                             "be called in several threads."};
+  static constexpr Text text{
+      "x, f",
+      "f(sequence) for each outermost sequence (or row, if there is no level), as a batch; f may "
+      "be called in several threads."};
 };
 }  // namespace lod::inline LOD_INTERFACE::op
 

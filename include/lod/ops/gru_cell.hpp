@@ -23,7 +23,7 @@ struct gru_cell : elements::Floating {
 };
 struct gru_cell_grad : elements::Floating {
   static constexpr Text text{"dhidden, x, hidden, weights, gates, memory",
-                             "The gradients of `gru_cell`, with its options and what it gave."};
+                             "The gradients of `gru_cell`, with its options, from its results."};
 };
 }  // namespace lod::inline LOD_INTERFACE::op
 

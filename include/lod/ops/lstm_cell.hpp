@@ -33,7 +33,7 @@ struct lstm_cell : elements::Floating {
 };
 struct lstm_cell_grad : elements::Floating {
   static constexpr Text text{"dhidden, dcell, x, hidden, cell, weights, new_cell, gates",
-                             "The gradients of `lstm_cell`, from what it gave."};
+                             "The gradients of `lstm_cell`, from its results."};
 };
 }  // namespace lod::inline LOD_INTERFACE::op
 

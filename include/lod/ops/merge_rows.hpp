@@ -31,22 +31,22 @@ struct merge_add : elements::Arithmetic {
   static constexpr Text text{"gs", "The sum of SelectedRows, one or a list, with each row listed once, ids ascending."};
 };
 struct merge_add_grad : elements::Arithmetic {
-  static constexpr Text text{"dy, rows", "The gradient of `merge_add` for what listed these rows."};
+  static constexpr Text text{"dy, rows", "The gradient of `merge_add` for sources that list these rows."};
 };
 struct merge_average : elements::Arithmetic {
   static constexpr Text text{"gs", "As `merge_add`, with the average of each row's occurrences."};
 };
 struct merge_average_grad : elements::Arithmetic {
-  static constexpr Text text{"dy, rows", "The gradient of `merge_average` for what listed these rows."};
+  static constexpr Text text{"dy, rows", "The gradient of `merge_average` for sources that list these rows."};
 };
 struct from_dense : elements::Any {
   static constexpr Text text{"x, rows", "The rows of x that are listed, as SelectedRows of its height."};
 };
 struct to_dense : elements::Arithmetic {
-  static constexpr Text text{"g", "The dense tensor that SelectedRows stand for."};
+  static constexpr Text text{"g", "The dense tensor that SelectedRows represent."};
 };
 struct to_dense_grad : elements::Any {
-  static constexpr Text text{"dy, rows", "The gradient of `to_dense` for what listed these rows."};
+  static constexpr Text text{"dy, rows", "The gradient of `to_dense` for a tensor that lists these rows."};
 };
 }  // namespace lod::inline LOD_INTERFACE::op
 

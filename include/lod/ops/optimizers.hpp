@@ -58,16 +58,13 @@ struct adagrad : elements::Floating {
 };
 struct rmsprop : elements::Floating {
   static constexpr Text text{"parameter, squares, velocity, gradient, mean",
-                             "In place: a step of RMSProp, centered where a mean is given."};
+                             "In place: a step of RMSProp, centered if a mean is given."};
 };
 struct adam : elements::Floating {
-  static constexpr Text text{
-      "parameter, mean, squares, gradient",
-      "In place: moves the parameter by means of its gradients and their squares; `step` counts from 1."};
+  static constexpr Text text{"parameter, mean, squares, gradient", "In place: a step of Adam; `step` counts from 1."};
 };
 struct ftrl : elements::Floating {
-  static constexpr Text text{"parameter, squares, linear, gradient",
-                             "In place: a step of FTRL-proximal, which follows from the states alone."};
+  static constexpr Text text{"parameter, squares, linear, gradient", "In place: a step of FTRL-proximal."};
 };
 }  // namespace lod::inline LOD_INTERFACE::op
 

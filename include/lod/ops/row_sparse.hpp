@@ -25,7 +25,7 @@ struct scatter : elements::Number {
   static constexpr Text text{"g, op, dense", "In place: dense = dense op g, in the rows that g lists."};
 };
 struct scatter_grad : elements::Floating {
-  static constexpr Text text{"dy, g, op, dense", "The gradients of `scatter`, where dense is as it was before."};
+  static constexpr Text text{"dy, g, op, dense", "The gradients of `scatter`; `dense` is the tensor as it was before."};
 };
 struct scale : elements::Number {
   static constexpr Text text{"g, factor", "SelectedRows with values times a number."};

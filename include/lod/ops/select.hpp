@@ -26,13 +26,14 @@ struct select : elements::Any {
   static constexpr Text text{"x, ids", "The outermost sequences, or rows, by their numbers, in this order."};
 };
 struct select_grad : elements::Arithmetic {
-  static constexpr Text text{"dy, x_levels, ids", "The gradient of `select`: sums over what was taken repeatedly."};
+  static constexpr Text text{"dy, x_levels, ids",
+                             "The gradient of `select`: sums over sequences that were taken repeatedly."};
 };
 struct filter : elements::Any {
   static constexpr Text text{"x, mask", "The outermost sequences, or rows, whose element of the mask is true."};
 };
 struct filter_grad : elements::Any {
-  static constexpr Text text{"dy, x_levels, mask", "The gradient of `filter`: 0 in what was left out."};
+  static constexpr Text text{"dy, x_levels, mask", "The gradient of `filter`: 0 in sequences that were left out."};
 };
 struct remove_empty : elements::Any {
   static constexpr Text text{"x", "x without the empty sequences of `level`."};

@@ -21,7 +21,8 @@
 
 namespace lod::inline LOD_INTERFACE::op {
 struct sequence_concat : elements::Any {
-  static constexpr Text text{"xs", "Sequence i of the first tensor, then that of the second, ..., as sequence i."};
+  static constexpr Text text{"xs",
+                             "Sequence i is that of the first tensor, followed by that of the second, and so on."};
 };
 struct sequence_concat_grad : elements::Any {
   static constexpr Text text{"dy, lods", "The gradients of `sequence_concat`, one for each argument."};

@@ -23,7 +23,7 @@ struct sequence_conv : elements::Floating {
                              "The window of `context_length` rows around each row, as one row, times the filter."};
 };
 struct sequence_conv_grad : elements::Floating {
-  static constexpr Text text{"dy, x, filter", "The gradients of `sequence_conv`; dpadding where it was given."};
+  static constexpr Text text{"dy, x, filter", "The gradients of `sequence_conv`; dpadding if there was padding."};
 };
 }  // namespace lod::inline LOD_INTERFACE::op
 

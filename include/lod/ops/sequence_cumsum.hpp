@@ -15,7 +15,7 @@ struct sequence_cumsum : elements::Arithmetic {
   static constexpr Text text{"x", "The sum of each row and those before it in its sequence."};
 };
 struct sequence_cumsum_grad : elements::Arithmetic {
-  static constexpr Text text{"dy", "The gradient of `sequence_cumsum`: sums the other way round."};
+  static constexpr Text text{"dy", "The gradient of `sequence_cumsum`: running sums in the opposite direction."};
 };
 }  // namespace lod::inline LOD_INTERFACE::op
 

@@ -14,7 +14,7 @@
 
 namespace lod::inline LOD_INTERFACE::op {
 struct sequence_enumerate : elements::Arithmetic {
-  static constexpr Text text{"x, window", "At each row the ids of `window` rows from this one on."};
+  static constexpr Text text{"x, window", "For each row the ids of `window` rows from this one on."};
 };
 }  // namespace lod::inline LOD_INTERFACE::op
 

@@ -23,7 +23,7 @@ struct sequence_erase : elements::Id, elements::OnCpu {
   static constexpr Text text{"x, tokens", "x without the rows that equal one of the tokens."};
 };
 struct sequence_erase_and_wait : elements::Id {
-  static constexpr Text text{"x, tokens", "The same as `sequence_erase`, which on a GPU has to wait."};
+  static constexpr Text text{"x, tokens", "The same as `sequence_erase`; on a GPU it waits."};
 };
 }  // namespace lod::inline LOD_INTERFACE::op
 

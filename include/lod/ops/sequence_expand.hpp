@@ -17,7 +17,8 @@
 
 namespace lod::inline LOD_INTERFACE::op {
 struct sequence_expand : elements::Arithmetic {
-  static constexpr Text text{"x, y_lod", "Each outermost sequence, or row, as often as that of y_lod is long."};
+  static constexpr Text text{
+      "x, y_lod", "Repeats each outermost sequence, or row, as often as the same sequence of y_lod is long."};
 };
 struct sequence_expand_grad : elements::Arithmetic {
   static constexpr Text text{"dy, x_lod, y_lod", "The gradient of `sequence_expand`: sums over copies."};

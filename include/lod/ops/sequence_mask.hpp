@@ -19,7 +19,7 @@
 
 namespace lod::inline LOD_INTERFACE::op {
 struct sequence_mask : elements::Arithmetic {
-  static constexpr Text text{"lengths, dtype", "For each length so many ones, and zeros after them."};
+  static constexpr Text text{"lengths, dtype", "For each length that many ones, followed by zeros."};
 };
 }  // namespace lod::inline LOD_INTERFACE::op
 

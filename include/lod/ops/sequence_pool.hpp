@@ -21,7 +21,8 @@ struct sequence_pool : elements::Arithmetic {
 };
 struct sequence_pool_grad : elements::Arithmetic {
   static constexpr Text text{
-      "dy, lod, type", "The gradient of `sequence_pool`, but of MAX and MIN, whose index `sequence_max_pool` gives."};
+      "dy, lod, type",
+      "The gradient of `sequence_pool`, except for MAX and MIN, which need the index of `sequence_max_pool`."};
 };
 struct sequence_first_step : elements::Arithmetic {
   static constexpr Text text{"x", "The first row of each sequence."};

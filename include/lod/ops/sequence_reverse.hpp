@@ -13,7 +13,7 @@
 
 namespace lod::inline LOD_INTERFACE::op {
 struct sequence_reverse : elements::Any {
-  static constexpr Text text{"x", "What each sequence holds, in reverse."};
+  static constexpr Text text{"x", "The contents of each sequence, in reverse order."};
 };
 struct sequence_reverse_grad : elements::Any {
   static constexpr Text text{"dy", "The gradient of `sequence_reverse`: dy in reverse."};

@@ -18,7 +18,8 @@
 
 namespace lod::inline LOD_INTERFACE::op {
 struct sequence_slice : elements::Any {
-  static constexpr Text text{"x, offset, length", "Of each outermost sequence so many items from an offset on."};
+  static constexpr Text text{"x, offset, length",
+                             "A part of each outermost sequence: `length` items from item `offset` on."};
 };
 struct sequence_slice_grad : elements::Any {
   static constexpr Text text{"dy, lod, offset, length"};

@@ -21,13 +21,15 @@ struct sequence_sort : elements::Arithmetic {
   static constexpr Text text{"x", "The rows of each sequence in order, NaN last; one number a row."};
 };
 struct sequence_sort_grad : elements::Any {
-  static constexpr Text text{"dy, index", "The gradient of `sequence_sort`, by what `sequence_argsort` gives."};
+  static constexpr Text text{"dy, index",
+                             "The gradient of `sequence_sort`, from the index that `sequence_argsort` returns."};
 };
 struct sequence_argsort : elements::Arithmetic {
   static constexpr Text text{"x", "For each row of `sequence_sort`, its row in x."};
 };
 struct sequence_topk : elements::Arithmetic {
-  static constexpr Text text{"x, k", "The k greatest rows of each sequence, descending, and where they are."};
+  static constexpr Text text{"x, k",
+                             "The k greatest rows of each sequence, in descending order, and their row numbers."};
 };
 struct sequence_topk_grad : elements::Any {
   static constexpr Text text{"dy, index, lod, k", "The gradient of `sequence_topk`, for the levels of x."};

@@ -18,7 +18,7 @@
 namespace lod::inline LOD_INTERFACE::op {
 struct sequence_topk_avg_pooling : elements::Floating {
   static constexpr Text text{"x, row_lod, column_lod, topks, channel_num",
-                             "For each row of matrices, one a sequence, the means of its greatest numbers."};
+                             "The means of the greatest numbers of each row of a batch of matrices."};
 };
 struct sequence_topk_avg_pooling_grad : elements::Floating {
   static constexpr Text text{"dy, x, row_lod, column_lod, topks, channel_num"};

@@ -26,7 +26,7 @@ struct split_lod_tensor_grad : elements::Any {
   static constexpr Text text{"dtrue, dfalse, mask"};
 };
 struct merge_lod_tensor : elements::Any {
-  static constexpr Text text{"in_true, in_false, mask", "`split_lod_tensor` undone: two branches joined."};
+  static constexpr Text text{"in_true, in_false, mask", "The inverse of `split_lod_tensor`: joins two branches."};
 };
 struct merge_lod_tensor_grad : elements::Any {
   static constexpr Text text{"dy, mask", "The gradients of `merge_lod_tensor` for both branches."};

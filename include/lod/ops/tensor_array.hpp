@@ -37,7 +37,8 @@ struct lod_tensor_to_array_grad : elements::Any {
   static constexpr Text text{"dy, table"};
 };
 struct array_to_lod_tensor : elements::Any {
-  static constexpr Text text{"array, table", "`lod_tensor_to_array` undone: the sequences in their original order."};
+  static constexpr Text text{"array, table",
+                             "The inverse of `lod_tensor_to_array`: the sequences in their original order."};
 };
 struct array_to_lod_tensor_grad : elements::Any {
   static constexpr Text text{"dy, table"};

@@ -24,13 +24,13 @@
 namespace lod::inline LOD_INTERFACE::op {
 struct to_time_major : elements::Any {
   static constexpr Text text{
-      "x, table", "x by steps: level 0 is the steps, each with a row (or sub-sequence) of the sequences that take it."};
+      "x, table", "x by time steps: level 0 is the steps, each with a row (or sub-sequence) of every active sequence."};
 };
 struct to_time_major_grad : elements::Any {
   static constexpr Text text{"dz, table"};
 };
 struct from_time_major : elements::Any {
-  static constexpr Text text{"z, table", "`to_time_major` undone: the sequences in their original order."};
+  static constexpr Text text{"z, table", "The inverse of `to_time_major`: the sequences in their original order."};
 };
 struct from_time_major_grad : elements::Any {
   static constexpr Text text{"dy, table", "The gradient of `from_time_major`: dy by steps."};

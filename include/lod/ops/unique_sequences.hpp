@@ -18,10 +18,10 @@
 namespace lod::inline LOD_INTERFACE::op {
 struct unique_sequences : elements::Any, elements::OnCpu {
   static constexpr Text text{
-      "x", "The outermost sequences without repetitions, which of them each is, and how often it occurs."};
+      "x", "The distinct outermost sequences, the index of each sequence among them, and how often each occurs."};
 };
 struct unique_sequences_and_wait : elements::Any {
-  static constexpr Text text{"x", "The same as `unique_sequences`, which on a GPU has to wait."};
+  static constexpr Text text{"x", "The same as `unique_sequences`; on a GPU it waits."};
 };
 }  // namespace lod::inline LOD_INTERFACE::op
 
