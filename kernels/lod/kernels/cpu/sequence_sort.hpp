@@ -122,9 +122,9 @@ struct Kernel<SequenceSort> {
   template <class Entry, class T>
   static void sort(const CpuExecutor& executor, const T* x, const Segments& sequences, bool descending, T* y,
                    std::int64_t* index) {
-    using Rows = std::conditional_t<cpu::has_narrow_key<T>, cpu::NarrowRows, cpu::WideRows>;
+    using Rows = std::conditional_t<has_narrow_key<T>, cpu::NarrowRows, cpu::WideRows>;
     // The most rows that vectors put in order.
-    constexpr std::int64_t most = cpu::has_narrow_key<T> ? cpu::radix_rows : Rows::most;
+    constexpr std::int64_t most = has_narrow_key<T> ? cpu::radix_rows : Rows::most;
     const auto row_bytes = static_cast<std::int64_t>(8 * sizeof(Entry));  // read and written several times
     const bool sorts_numbers = cpu::sorts_tiles<T> && !index;
     const std::int64_t step = std::min(sequences.max_rows, cpu::longest_alone(executor, sequences, row_bytes, grain));
@@ -150,7 +150,7 @@ struct Kernel<SequenceSort> {
       } else {
         auto* const entries = reinterpret_cast<Entry*>(words);
         for (std::int64_t row = 0; row < rows; ++row) {
-          entries[row] = Entry(cpu::sort_key(x[first + row], descending), row);
+          entries[row] = Entry(sort_key(x[first + row], descending), row);
         }
         const Entry* const sorted = cpu::radix_sort(entries, entries + rows, rows);
         cpu::write_rows([&](std::int64_t k) { return sorted[k].row(); }, rows, x, first, to, places);
@@ -178,7 +178,7 @@ struct Kernel<SequenceSort> {
       Entry* const entries = memory.data();
       cpu::parallel_ranges(executor, rows, rows * row_bytes, [&](std::int64_t begin, std::int64_t end) {
         for (std::int64_t row = begin; row < end; ++row) {
-          entries[row] = Entry(cpu::sort_key(x[first + row], descending), row);
+          entries[row] = Entry(sort_key(x[first + row], descending), row);
         }
       });
       const Entry* const sorted = cpu::radix_sort(executor, entries, entries + rows, rows);
