@@ -19,7 +19,7 @@ struct RowMarks {
   const std::int64_t* sequences = nullptr;  ///< null if there are none
   std::int64_t before = 0;                  ///< the sequences before the part in use
 
-  /// The number of marks for a level of so many rows: at least one after any row.
+  /// The number of marks for a level of `rows` rows: at least one after any row.
   LOD_TAGGED static constexpr std::int64_t count(std::int64_t rows) noexcept { return rows / distance + 2; }
   /// Calls put(mark) for each mark in order, for a level of `size` sequences with these offsets in rows.
   template <class Put>

@@ -36,7 +36,7 @@ struct EditDistanceOptions {
 namespace lod::inline LOD_INTERFACE::kernel {
 /// run(executor, a, a_sequences, b, b_sequences, normalized, y)
 struct EditDistance {};
-/// The result for `edits` edits and a sequence of so many rows of b.
+/// The result for `edits` edits, where the sequence of b has `length` rows.
 LOD_TAGGED LOD_HOST_DEVICE inline float edit_distance_of(std::int64_t edits, std::int64_t length,
                                                          bool normalized) noexcept {
   if (!normalized) return static_cast<float>(edits);

@@ -70,7 +70,7 @@ inline int resolve_new_level(int level, int levels) {
   return resolved;
 }
 
-/// Throws InvalidLoD unless so many levels can determine the new level `inserted`.
+/// Throws InvalidLoD unless a LoD of `levels` levels can determine the new level `inserted`.
 inline void check_inserted_levels(int levels, int inserted) {
   if (levels != 1 && !(levels == 2 && inserted > 0)) {
     throw InvalidLoD(detail::text(

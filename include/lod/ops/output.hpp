@@ -313,7 +313,7 @@ class [[nodiscard]] Output : public LoDTensorView<T, Device> {
   int exceptions_ = 0;
 };
 
-/// The shape for so many rows. Throws ShapeMismatch if they have more elements than 64 bits can count.
+/// The shape of `rows` rows. Throws ShapeMismatch if they have more elements than 64 bits can count.
 inline Shape result_shape(const OutputName& name, std::int64_t rows, const Shape& row_shape) {
   try {
     return Shape(rows, row_shape);

@@ -43,7 +43,7 @@ struct Kernel<EditDistance> {
   static std::span<const T> rows_of(const T* x, const Segments& sequences, std::int64_t i) noexcept {
     return {x + sequences.begin(i), static_cast<std::size_t>(sequences.length(i))};
   }
-  /// The number of strips that hold so many columns.
+  /// The number of strips that hold `columns` columns.
   static std::int64_t words(std::int64_t columns) noexcept { return (columns + Strip::width - 1) / Strip::width; }
 
   /// `changes` has room for a number for each row of the longer sequence.

@@ -80,7 +80,7 @@ const Accumulator<T>* column_maxima(const T* x, std::int64_t rows, std::int64_t 
   add_rows(x + row * row_size, rows - row);
   return maxima;
 }
-/// Scratch memory for the following: so many numbers for up to `count` rows.
+/// The size of scratch memory for the function below, for up to `count` rows.
 inline std::int64_t shared_maxima_scratch(std::int64_t count, std::int64_t row_size) noexcept {
   const std::int64_t step = chunk_rows(row_size);
   return (count + step - 1) / step * row_size;

@@ -76,7 +76,7 @@ struct StartableThreads {
 };
 inline StartableThreads startable_threads;
 
-/// `threads`, or fewer if the system has refused so many.
+/// `threads`, or fewer if the system has refused to start that many.
 inline int limited_threads(int threads) noexcept {
   if (__atomic_load_n(&startable_threads.limited, __ATOMIC_ACQUIRE) == 0) return threads;
   return std::min(threads, __atomic_load_n(&startable_threads.count, __ATOMIC_RELAXED));

@@ -18,7 +18,7 @@ namespace lod::inline LOD_INTERFACE::kernel::inline LOD_TARGET::bulk {
 /// sequences, those of the rows in between among few.
 class Tile {
  public:
-  /// The rows of a tile: about so many elements, but at least one row.
+  /// The rows of a tile of about `elements` elements; at least one.
   static std::int64_t rows_of(std::int64_t row_size, std::int64_t elements) noexcept {
     return std::max<std::int64_t>(elements / row_size, 1);
   }
