@@ -4,7 +4,8 @@
 /// Operators of programs that oneDNN runs. The library runs all of them without it too, those on images mostly more
 /// slowly. A program that links oneDNN (the target lodtensor::dnnl) turns it on by:
 ///
-///     lod::use_dnnl(); // <lod/run.hpp> is included as well lod::run(program, scope, {.feed = feed});
+///     lod::use_dnnl();    // <lod/run.hpp> is included as well
+///     lod::run(program, scope, {.feed = feed});
 #pragma once
 
 #include <lod/core/executor.hpp>

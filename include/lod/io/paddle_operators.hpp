@@ -5,8 +5,8 @@
 /// from anywhere, these operators are not available by default: the caller adds them for one folder, which programs
 /// cannot leave.
 ///
-///     lod::paddle::add_file_operators("models"); // <lod/run.hpp> is included as well
-///     lod::run(lod::paddle::load_program("models/startup"), scope); // its load_combine reads models/parameters
+///     lod::paddle::add_file_operators("models");                       // <lod/run.hpp> is included as well
+///     lod::run(lod::paddle::load_program("models/startup"), scope);    // its load_combine reads models/parameters
 ///
 /// The files are those of <lod/io/paddle.hpp>, in its layouts.
 #pragma once

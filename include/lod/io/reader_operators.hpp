@@ -4,10 +4,14 @@
 /// The operator of programs that opens a file to read batches from. Since programs may come from anywhere, this
 /// operator is not available by default: the caller adds it for one folder, which programs cannot leave.
 ///
-///     lod::add_reader_operators("data"); // <lod/run.hpp> is included as well lod::run(startup, scope); // its
-///     create_file_reader opens data/train.lod lod::PreparedProgram step(executor, main, scope, {"loss"}); try { for
-///     (;;) step.run(); // its read takes the next batch } catch (const lod::EndOfData&) {
-///     scope.find("reader")->get<std::shared_ptr<lod::Reader>>()->restart(); }
+///     lod::add_reader_operators("data");              // <lod/run.hpp> is included as well
+///     lod::run(startup, scope);                       // its create_file_reader opens data/train.lod
+///     lod::PreparedProgram step(executor, main, scope, {"loss"});
+///     try {
+///       for (;;) step.run();                          // its read takes the next batch
+///     } catch (const lod::EndOfData&) {
+///       scope.find("reader")->get<std::shared_ptr<lod::Reader>>()->restart();
+///     }
 #pragma once
 
 #include <lod/core/executor.hpp>

@@ -67,8 +67,8 @@ struct TargetLabels {
 struct CheckLabels {};
 /// run(executor, logits, rows, classes, targets, losses), losses of type Accumulator<T>
 struct CrossEntropy {};
-/// run(executor, dy, dy_step, weights, logits, rows, classes, targets, dlogits): the gradient of a row's loss is dy[row
-/// * dy_step], times weights[row] unless `weights`, of type Accumulator<T>, is null.
+/// run(executor, dy, dy_step, weights, logits, rows, classes, targets, dlogits): the gradient with respect to a row's
+/// loss is dy[row * dy_step], times weights[row] unless that, of type Accumulator<T>, is null.
 struct CrossEntropyGrad {};
 /// run(executor, targets, rows, counts): 1 where a row counts, else 0.
 struct CountTargets {};
@@ -276,7 +276,7 @@ struct Declared<op::cross_entropy_grad>
 /// class for each row; its levels are ignored. With `label_smoothing` s, the target of each of the K classes is s / K,
 /// and that of the label 1 - s more.
 ///
-/// Probabilities are not stored: each row of logits is read once from memory and again from a cache. float16 and
+/// Probabilities are not stored: each row of logits is read in place, after the first time from a cache. float16 and
 /// bfloat16 are computed as float. Logits of any magnitude neither overflow nor lose digits. -inf forbids a class: as a
 /// label its loss is infinite; a row of nothing but -inf gives NaN. +inf counts as the greatest finite number; NaN
 /// propagates. The bits do not depend on threads. The output must not overlap the arguments. Throws ShapeMismatch if

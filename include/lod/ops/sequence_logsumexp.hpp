@@ -82,9 +82,9 @@ inline constexpr operation::Call<op::sequence_logsumexp> sequence_logsumexp{};
 inline constexpr operation::CallInto<op::sequence_logsumexp> sequence_logsumexp_into{};
 
 /// The gradient of `sequence_logsumexp`: the softmax of x over each sequence of `level`, times the row of dy for that
-/// sequence. Levels and row shape as x; the levels of dy are ignored. A column of nothing but -inf gets
-/// 0. `dx` may be x's own tensor, but must not overlap x otherwise. Throws as `sequence_logsumexp`, and ShapeMismatch
-/// unless dy has one row, of the row shape of x, for each sequence.
+/// sequence. Levels and row shape as x; the levels of dy are ignored. A column of nothing but -inf has the
+/// gradient 0. `dx` may be x's own tensor, but must not overlap x otherwise. Throws as `sequence_logsumexp`, and
+/// ShapeMismatch unless dy has one row, of the row shape of x, for each sequence.
 inline constexpr operation::Call<op::sequence_logsumexp_grad> sequence_logsumexp_grad{};
 inline constexpr operation::CallInto<op::sequence_logsumexp_grad> sequence_logsumexp_grad_into{};
 

@@ -97,7 +97,7 @@ struct Declared<op::sequence_log_softmax_grad> : SoftmaxGradient<op::sequence_lo
 ///
 /// Nothing overflows: if the exponentials of a column would overflow, or would all nearly vanish, its greatest number
 /// is subtracted first. A result of less than 2^-100 (for double 2^-990) may become 0, and subnormal arguments count as
-/// 0. A sequence of one row gives exactly 1. A column that is -inf throughout its sequence gives 0 there: a sequence
+/// zero. A sequence of one row gives exactly 1. A column that is -inf throughout its sequence gives 0 there: a sequence
 /// that is masked out as a whole has no weight. NaN or +inf makes its column NaN, in that sequence only. Empty
 /// sequences have no rows. Each sum has a fixed order, counted from the start of the sequence: the bits depend neither
 /// on threads nor on the rest of the batch.

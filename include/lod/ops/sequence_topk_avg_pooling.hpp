@@ -136,9 +136,10 @@ struct Declared<op::sequence_topk_avg_pooling_grad> : Takes<Tensor, Tensor, LoD,
 /// mean of the greatest topks[k] numbers of that row: rows of channel_num * topks.size() elements, LoD: row_lod.
 /// Semantics: PaddlePaddle's sequence_topk_avg_pooling, with any number of levels.
 ///
-/// If there are fewer columns than topks[k], the sum of all is still divided by topks[k]; without columns the result is
-/// 0. The greatest numbers are those of `sequence_topk`. The output must not overlap x. Throws InvalidLoD if x or a LoD
-/// has no level, OutOfRange for a number in `topks` or a channel_num under 1, ShapeMismatch if the sizes do not fit.
+/// If there are fewer columns than topks[k], the sum of all is still divided by topks[k]; if there are no columns, the
+/// result is 0. The greatest numbers are those of `sequence_topk`. The output must not overlap x. Throws InvalidLoD if
+/// x or a LoD has no level, OutOfRange for a number in `topks` or a channel_num under 1, ShapeMismatch if the sizes do
+/// not fit.
 inline constexpr operation::Call<op::sequence_topk_avg_pooling> sequence_topk_avg_pooling{};
 inline constexpr operation::CallInto<op::sequence_topk_avg_pooling> sequence_topk_avg_pooling_into{};
 

@@ -183,10 +183,10 @@ RunOperator<E> norm_grad(const OperatorArguments& op) {
 }
 
 /// auc: Predict, Label, StatPos, StatNeg -> AUC, StatPosOut, StatNegOut; num_thresholds = 8191, slide_steps = 1: the
-/// area under the curve of true over false positives (curve = "ROC"), for the last column of Predict, numbers from 0 to
-/// 1. The statistics count positive and negative labels by threshold: for each of the last `slide_steps` runs, then for
-/// these together, followed by the number of runs, in one dimension. With slide_steps = 0 they count over all runs, in
-/// the shape {1, thresholds + 1}.
+/// area under the curve of true over false positives (curve = "ROC"), for the last column of Predict, whose numbers are
+/// in [0, 1]. The statistics count positive and negative labels by threshold: for each of the last `slide_steps` runs,
+/// then for these together, followed by the number of runs, in one dimension. With slide_steps = 0 they count over all
+/// runs, in the shape {1, thresholds + 1}.
 template <Executor E>
 RunOperator<E> auc(const OperatorArguments& op) {
   op.expect_no_input("InsTagWeight");
