@@ -122,8 +122,7 @@ class SharedTasks {
   std::exception_ptr error_;
   // On separate cache lines: each claim writes the first, and whoever waits reads the second.
   alignas(64) std::atomic<std::int64_t> next_ = 0;
-  alignas(
-      64) WaitWord finished_;  // how many threads of the pool have finished, and whether somebody sleeps until all have
+  alignas(64) WaitWord finished_;  // how many threads of the pool have finished; whether a thread sleeps until all have
 };
 
 /// Threads that wait for work. There is one pool in each module of a program (the executable, a shared library), which

@@ -92,9 +92,9 @@ struct Declared<op::sequence_mean_var_grad>
 
 }  // namespace operation
 
-/// The mean and the variance of all rows of each sequence of `level`, in one row each. Column by column, mean = sum(x)
-/// / n and variance = sum((x - mean)^2) / n, or / (n - 1) if `unbiased`. Row shape as x; LoD: the levels of x above
-/// `level`.
+/// The mean and the variance of all rows of each sequence of `level`, in one row each. Column by column,
+/// mean = sum(x) / n and variance = sum((x - mean)^2) / n, or / (n - 1) if `unbiased`. Row shape as x; LoD: the levels
+/// of x above `level`.
 ///
 /// x is read once, and nothing cancels: distances from one of the rows are summed, and parts of a sequence are joined
 /// by their means and squares, in the fixed order of `sequence_pool`. So a variance is never negative, is exactly 0 if

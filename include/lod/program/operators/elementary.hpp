@@ -37,8 +37,8 @@ template <class T>
 [[gnu::always_inline]] LOD_HOST_DEVICE inline T exponential(T x) {
 #ifndef __CUDA_ARCH__
   if constexpr (std::same_as<T, float>) {
-    const float bounded =
-        chosen_by(std::abs(x), 104.0f, x, std::copysign(104.0f, x));  // larger ones give the same results
+    // Larger ones give the same results.
+    const float bounded = chosen_by(std::abs(x), 104.0f, x, std::copysign(104.0f, x));
     // x = count * ln 2 + rest, where rest is at most half of ln 2, and the first part of ln 2 has few bits.
     constexpr float per_ln2 = 1.44269504f, ln2 = 0.693145752f, rest_of_ln2 = 1.42860677e-06f;
     const float scaled = bounded * per_ln2;

@@ -28,8 +28,7 @@ struct GreatestOfWindow {
   using Partial = T;
   static constexpr Partial none = -std::numeric_limits<T>::infinity();
   static Partial with(Partial greatest, Partial more) noexcept {
-    const Partial kept =
-        greatest < more ? more : greatest;  // branch-free: on random numbers many jumps are mispredicted
+    const Partial kept = greatest < more ? more : greatest;  // branch-free: jumps would often be mispredicted
     return std::isnan(more) ? more : kept;
   }
   static T result(Partial greatest, bool is_empty, std::int64_t) noexcept {

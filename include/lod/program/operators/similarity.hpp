@@ -222,8 +222,8 @@ RunOperator<E> auc(const OperatorArguments& op) {
       std::int64_t* all[2];
       for (std::size_t which = 0; which < 2; ++which) {
         stats[which] = changed<std::int64_t>(call, before[which], after[which]).data();
-        AnyLoDTensor& kept =
-            call.variable(after[which]).template get<AnyLoDTensor>();  // reuses its memory, which has that size
+        // Reuses its memory, which has that size.
+        AnyLoDTensor& kept = call.variable(after[which]).template get<AnyLoDTensor>();
         kept = kept.resized(kept.data_type(), LoD(), shape.without_first(), shape.front(), call.executor().resource());
         all[which] = stats[which] + steps * buckets;
         std::int64_t& runs = stats[which][count - 1];

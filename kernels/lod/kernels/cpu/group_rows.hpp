@@ -58,8 +58,8 @@ inline IdBits bits_of(const CpuExecutor& executor, const std::int64_t* ids, std:
     const std::int64_t first = ids[0];
     std::int64_t any = 0, other = 0, down = 0, not_down = 0;
     for (std::int64_t i = begin; i < end; ++i) {
-      const std::int64_t step =
-          ids[i] - ids[std::max<std::int64_t>(i - 1, 0)];  // ids are not negative, so only a step down is
+      // Cannot overflow, since ids are not negative: its sign says whether they descend.
+      const std::int64_t step = ids[i] - ids[std::max<std::int64_t>(i - 1, 0)];
       any |= ids[i];
       other |= ids[i] ^ first;
       down |= step;
