@@ -52,6 +52,20 @@ void for_each_part(const E& executor, std::int64_t count, std::size_t bytes, con
          PartOfNumbers{run, &body});
 }
 
+/// z[i] = f(x[i]...). By blocks of a known size, too long to be unrolled, with all that f calls inlined: of these
+/// compilers make vectors even where they do so only at no cost in the size of code, as g++ with -O2.
+template <class F, class U, class... T>
+[[gnu::flatten]] void compute_numbers(const F& f, std::int64_t count, U* z, const T*... x) {
+  constexpr std::int64_t side_by_side = 32;
+  std::int64_t i = 0;
+  for (; i + side_by_side <= count; i += side_by_side) {
+    U block[side_by_side];
+    for (std::int64_t k = 0; k < side_by_side; ++k) block[k] = f(x[i + k]...);
+    std::copy_n(block, side_by_side, z + i);
+  }
+  for (; i < count; ++i) z[i] = f(x[i]...);
+}
+
 template <class F, class T, class U>
 struct MappedNumbers {
   F f;
@@ -64,7 +78,7 @@ template <Executor E, class T, class U, class F>
 void map_numbers(const E& executor, const T* x, std::int64_t count, U* y, const F& f) {
   if constexpr (on_cpu<E>) {
     for_each_part(executor, count, sizeof(T) + sizeof(U),
-                  [&](std::int64_t begin, std::int64_t end) { std::transform(x + begin, x + end, y + begin, f); });
+                  [&](std::int64_t begin, std::int64_t end) { compute_numbers(f, end - begin, y + begin, x + begin); });
   } else {
     for_each_place(executor, count, MappedNumbers<F, T, U>{f, x, y});
   }
@@ -83,7 +97,7 @@ template <Executor E, class T, class U, class F>
 void combine_numbers(const E& executor, const T* x, const T* y, std::int64_t count, U* z, const F& f) {
   if constexpr (on_cpu<E>) {
     for_each_part(executor, count, 2 * sizeof(T) + sizeof(U), [&](std::int64_t begin, std::int64_t end) {
-      std::transform(x + begin, x + end, y + begin, z + begin, f);
+      compute_numbers(f, end - begin, z + begin, x + begin, y + begin);
     });
   } else {
     for_each_place(executor, count, CombinedNumbers<F, T, U>{f, x, y, z});

@@ -14,6 +14,7 @@
 #include <lod/ops/recurrent_cell.hpp>
 
 #include <cstdint>
+#include <optional>
 #include <type_traits>
 #include <utility>
 
@@ -102,7 +103,18 @@ struct GruUnits {
   const T* gates_bias;      ///< added to the contributions of x; null for zeros
   const T* candidate_bias;  ///< with `reset_after` to those of h'
   bool origin_mode;
+  std::optional<kernel::GruFunctions> functions = {};  ///< in place of those of `gru`; not with `reset_after`
 };
+
+/// Calls f(the function of the gates r and z, that of the candidate n).
+template <class T, class F>
+void with_functions(const GruUnits<T>& units, const F& f) {
+  if (units.functions) {
+    f(units.functions->gates, units.functions->candidate);
+  } else {
+    f(kernel::StepSigmoid(), kernel::StepTanh());
+  }
+}
 
 /// Calls f(std::bool_constant<origin_mode>()).
 template <class F>
@@ -138,12 +150,14 @@ void gru_step(const E& executor, const GruUnits<T>& units, bool reset_after, std
     return;
   }
   multiply(before, units.gates, units.gates_stride, 2 * size, 1, gates);
-  launch(kernel::StepStates(), executor, active,
-         kernel::GruResetStep<T>{size, units.order, units.gates_bias, before, gates, memory});
-  multiply(memory, units.candidate, units.candidate_stride, size, 1, gates + 2 * size);
-  launch(
-      kernel::StepStates(), executor, active,
-      kernel::GruCandidateStep<T>{size, units.order, units.candidate_bias, before, gates, hidden, units.origin_mode});
+  with_functions(units, [&]<class Gate, class State>(const Gate& of_gates, const State& of_candidate) {
+    launch(kernel::StepStates(), executor, active,
+           kernel::GruResetStep<T, Gate>{size, units.order, units.gates_bias, before, gates, memory, of_gates});
+    multiply(memory, units.candidate, units.candidate_stride, size, 1, gates + 2 * size);
+    launch(kernel::StepStates(), executor, active,
+           kernel::GruCandidateStep<T, State>{size, units.order, units.candidate_bias, before, gates, hidden,
+                                              units.origin_mode, of_candidate});
+  });
 }
 
 /// The steps of the gradient, from the last to the first.
@@ -181,12 +195,15 @@ class GruStepsBack {
       });
       return multiply(dproducts, recurrent_.data(), 3 * size, 1, dstate);
     }
-    launch(kernel::StepStates(), executor_, active,
-           kernel::GruCandidateStepGrad<T>{size, units_.order, gates, before, dhidden, dstate, dgates,
-                                           units_.origin_mode});
-    multiply(dgates + 2 * size, candidate(), size, 0, dreset_.data());
-    launch(kernel::StepStates(), executor_, active,
-           kernel::GruResetStepGrad<T>{size, units_.order, gates, before, dreset_.data(), dstate, dgates});
+    with_functions(units_, [&]<class Gate, class State>(const Gate& of_gates, const State& of_candidate) {
+      launch(kernel::StepStates(), executor_, active,
+             kernel::GruCandidateStepGrad<T, Gate, State>{size, units_.order, gates, before, dhidden, dstate, dgates,
+                                                          units_.origin_mode, of_gates, of_candidate});
+      multiply(dgates + 2 * size, candidate(), size, 0, dreset_.data());
+      launch(kernel::StepStates(), executor_, active,
+             kernel::GruResetStepGrad<T, Gate>{size, units_.order, gates, before, dreset_.data(), dstate, dgates,
+                                               of_gates});
+    });
     multiply(dgates, recurrent_.data(), 2 * size, 1, dstate);
   }
 
@@ -252,10 +269,13 @@ struct Declared<op::gru_cell>
   static constexpr const char* name = "gru_cell";
   using Gradient = op::gru_cell_grad;
   template <class T>
-  using Kernels = kernel::Instances<kernel::Instance<kernel::StepStates, kernel::GruStep<T, true>>,
-                                    kernel::Instance<kernel::StepStates, kernel::GruStep<T, false>>,
-                                    kernel::Instance<kernel::StepStates, kernel::GruResetStep<T>>,
-                                    kernel::Instance<kernel::StepStates, kernel::GruCandidateStep<T>>>;
+  using Kernels =
+      kernel::Instances<kernel::Instance<kernel::StepStates, kernel::GruStep<T, true>>,
+                        kernel::Instance<kernel::StepStates, kernel::GruStep<T, false>>,
+                        kernel::Instance<kernel::StepStates, kernel::GruResetStep<T>>,
+                        kernel::Instance<kernel::StepStates, kernel::GruResetStep<T, kernel::StepFunction>>,
+                        kernel::Instance<kernel::StepStates, kernel::GruCandidateStep<T, kernel::StepFunction>>,
+                        kernel::Instance<kernel::StepStates, kernel::GruCandidateStep<T>>>;
   template <Executor E, class T>
   static void run(const E& executor, const Input<E, T>& x, const Input<E, T>& hidden,
                   const GruWeights<T, typename E::device>& weights, const GruCellOptions& options,
@@ -289,10 +309,13 @@ struct Declared<op::gru_cell_grad> : Takes<Tensor, Tensor, Tensor, Of<GruWeights
                                      GivesAll<GruCellGrad, Tensor, Of<GruWeights>, Tensor> {
   static constexpr const char* name = "gru_cell_grad";
   template <class T>
-  using Kernels = kernel::Instances<kernel::Instance<kernel::StepStates, kernel::GruStepGrad<T, true>>,
-                                    kernel::Instance<kernel::StepStates, kernel::GruStepGrad<T, false>>,
-                                    kernel::Instance<kernel::StepStates, kernel::GruCandidateStepGrad<T>>,
-                                    kernel::Instance<kernel::StepStates, kernel::GruResetStepGrad<T>>>;
+  using Kernels = kernel::Instances<
+      kernel::Instance<kernel::StepStates, kernel::GruStepGrad<T, true>>,
+      kernel::Instance<kernel::StepStates, kernel::GruStepGrad<T, false>>,
+      kernel::Instance<kernel::StepStates, kernel::GruCandidateStepGrad<T>>,
+      kernel::Instance<kernel::StepStates, kernel::GruResetStepGrad<T, kernel::StepFunction>>,
+      kernel::Instance<kernel::StepStates, kernel::GruCandidateStepGrad<T, kernel::StepFunction, kernel::StepFunction>>,
+      kernel::Instance<kernel::StepStates, kernel::GruResetStepGrad<T>>>;
   template <Executor E, class T>
   static void run(const E& executor, const Input<E, T>& dhidden, const Input<E, T>& x, const Input<E, T>& hidden,
                   const GruWeights<T, typename E::device>& weights, const Input<E, T>& gates, const Input<E, T>& memory,

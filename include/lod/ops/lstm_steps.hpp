@@ -6,6 +6,7 @@
 
 #include <lod/core/float16.hpp>
 #include <lod/core/target.hpp>
+#include <lod/ops/step_functions.hpp>
 
 #include <cstdint>
 
@@ -40,54 +41,6 @@ struct LstmStep {
     lanes.store(gate + 3 * size, o);
     lanes.store(cell + at, c);
     lanes.store(hidden + at, o * lanes.hyperbolic_tangent(c));
-  }
-};
-/// The logistic function in a step. `back` turns the gradient with respect to its result `y` into that with respect to
-/// its argument.
-struct StepSigmoid {
-  LOD_ON_THE_CALLERS_SIDE
-  template <class Lanes, class V>
-  LOD_TAGGED LOD_HOST_DEVICE V operator()(const Lanes& lanes, const V& x) const {
-    return lanes.sigmoid(x);
-  }
-  LOD_ON_THE_CALLERS_SIDE
-  template <class Lanes, class V>
-  LOD_TAGGED LOD_HOST_DEVICE V back(const Lanes& lanes, const V& dy, const V& y) const {
-    return dy * y * (lanes.one() - y);
-  }
-};
-/// The hyperbolic tangent in a step, with the members of StepSigmoid.
-struct StepTanh {
-  LOD_ON_THE_CALLERS_SIDE
-  template <class Lanes, class V>
-  LOD_TAGGED LOD_HOST_DEVICE V operator()(const Lanes& lanes, const V& x) const {
-    return lanes.hyperbolic_tangent(x);
-  }
-  LOD_ON_THE_CALLERS_SIDE
-  template <class Lanes, class V>
-  LOD_TAGGED LOD_HOST_DEVICE V back(const Lanes& lanes, const V& dy, const V& y) const {
-    return dy * (lanes.one() - y * y);
-  }
-};
-/// A function that a program names, with the members of StepSigmoid.
-struct StepFunction {
-  enum Name { SIGMOID, TANH, RELU, IDENTITY };
-
-  Name name = IDENTITY;
-
-  LOD_ON_THE_CALLERS_SIDE
-  template <class Lanes, class V>
-  LOD_TAGGED LOD_HOST_DEVICE V operator()(const Lanes& lanes, const V& x) const {
-    if (name == SIGMOID) return StepSigmoid()(lanes, x);
-    if (name == TANH) return StepTanh()(lanes, x);
-    return name == RELU ? lanes.if_positive(x, x) : x;
-  }
-  LOD_ON_THE_CALLERS_SIDE
-  template <class Lanes, class V>
-  LOD_TAGGED LOD_HOST_DEVICE V back(const Lanes& lanes, const V& dy, const V& y) const {
-    if (name == SIGMOID) return StepSigmoid().back(lanes, dy, y);
-    if (name == TANH) return StepTanh().back(lanes, dy, y);
-    return name == RELU ? lanes.if_positive(y, dy) : dy;
   }
 };
 /// The functions of the gates i, f and o, of the candidate g, and of the cell, if a program names them.

@@ -38,6 +38,12 @@ inline void infer_updates(InferShapeContext& op) {
     if (op.inputs(before) > 0) infer_same(op, before, parameter);
   }
 }
+/// average_accumulates: `out_sum_1` is as `in_sum_1`.
+inline void infer_accumulates(InferShapeContext& op) {
+  for (const char* const name : {"sum_1", "sum_2", "sum_3", "num_accumulates", "old_num_accumulates", "num_updates"}) {
+    infer_same(op, std::string("in_").append(name), std::string("out_").append(name));
+  }
+}
 /// select_input: what the descriptions of the inputs have in common.
 inline void infer_select_input(InferShapeContext& op) {
   LoDTensorDesc x = op.input("X");
@@ -181,6 +187,7 @@ inline constexpr InferenceFamily inference_families[] = {
     {infer_x_to_y, "sequence_reverse"},
     {infer_in_to_out, "print"},
     {infer_updates, "adadelta adagrad adam adamax decayed_adagrad ftrl lamb lars_momentum momentum rmsprop sgd"},
+    {infer_accumulates, "average_accumulates"},
     {infer_argsort, "argsort"},
     {infer_cumsum, "cumsum"},
     {infer_maxout, "maxout"},

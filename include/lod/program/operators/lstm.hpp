@@ -18,12 +18,9 @@
 #include <lod/program/operators/recurrent.hpp>
 #include <lod/program/variable.hpp>
 
-#include <algorithm>
 #include <array>
 #include <cstdint>
-#include <iterator>
 #include <optional>
-#include <string>
 
 namespace lod::inline LOD_INTERFACE::inline LOD_TARGET::operators_of_programs {
 
@@ -41,22 +38,13 @@ struct LstmArguments {
         bias(op.input("Bias")),
         reverse(op.attr("is_reverse", false)),
         has_peepholes(op.attr("use_peepholes", true)) {
-    const kernel::StepFunction gates = function(op, "gate_activation", kernel::StepFunction::SIGMOID);
-    const kernel::StepFunction candidate = function(op, "candidate_activation", kernel::StepFunction::TANH);
-    const kernel::StepFunction cell = function(op, "cell_activation", kernel::StepFunction::TANH);
+    const kernel::StepFunction gates = step_function(op, "gate_activation", kernel::StepFunction::SIGMOID);
+    const kernel::StepFunction candidate = step_function(op, "candidate_activation", kernel::StepFunction::TANH);
+    const kernel::StepFunction cell = step_function(op, "cell_activation", kernel::StepFunction::TANH);
     const bool are_usual = gates.name == kernel::StepFunction::SIGMOID &&
                            candidate.name == kernel::StepFunction::TANH && cell.name == kernel::StepFunction::TANH;
     if (!are_usual) functions = {gates, candidate, cell};
     if (initial.size != initial_cell.size) op.refuse({"expected both of 'H0' and 'C0', or neither"});
-  }
-  /// The function that an attribute names.
-  static kernel::StepFunction function(const OperatorArguments& op, const char* attr,
-                                       kernel::StepFunction::Name otherwise) {
-    static constexpr const char* names[] = {"sigmoid", "tanh", "relu", "identity"};
-    const std::string name = op.attr(attr, names[otherwise]);
-    const auto* const found = std::find(std::begin(names), std::end(names), name);
-    if (found == std::end(names)) op.refuse_attr(attr, "sigmoid, tanh, relu or identity");
-    return {static_cast<kernel::StepFunction::Name>(found - names)};
   }
   static kernel::LstmOrder order(std::int64_t size) noexcept {
     return {.input = size, .forget = 2 * size, .candidate = 0, .output = 3 * size};

@@ -15,15 +15,39 @@
 #include <lod/core/target.hpp>
 #include <lod/ops/output.hpp>
 #include <lod/ops/recurrent.hpp>
+#include <lod/ops/step_functions.hpp>
 #include <lod/program/operator.hpp>
 #include <lod/program/operators/calls.hpp>
 #include <lod/program/variable.hpp>
 
+#include <algorithm>
 #include <cstdint>
+#include <iterator>
 #include <optional>
+#include <string>
 #include <utility>
 
 namespace lod::inline LOD_INTERFACE::inline LOD_TARGET::operators_of_programs {
+
+/// The function that an attribute names.
+inline kernel::StepFunction step_function(const OperatorArguments& op, const char* attr,
+                                          kernel::StepFunction::Name otherwise) {
+  static constexpr const char* names[] = {"sigmoid", "tanh", "relu", "identity"};
+  const std::string name = op.attr(attr, names[otherwise]);
+  const auto* const found = std::find(std::begin(names), std::end(names), name);
+  if (found == std::end(names)) op.refuse_attr(attr, "sigmoid, tanh, relu or identity");
+  return {static_cast<kernel::StepFunction::Name>(found - names)};
+}
+/// The function that gru_unit names by a number.
+inline kernel::StepFunction numbered_step_function(const OperatorArguments& op, const char* attr,
+                                                   kernel::StepFunction::Name otherwise) {
+  using enum kernel::StepFunction::Name;
+  constexpr kernel::StepFunction::Name names[] = {IDENTITY, SIGMOID, TANH, RELU};
+  const std::int32_t number = op.attr(
+      attr, static_cast<std::int32_t>(std::find(std::begin(names), std::end(names), otherwise) - std::begin(names)));
+  if (number < 0 || number >= std::ssize(names)) op.refuse_attr(attr, "0 to 3: identity, sigmoid, tanh or relu");
+  return {names[number]};
+}
 
 /// The numbers of an optional tensor, which must have `count` of them; null if there is no tensor.
 template <class T, class E>

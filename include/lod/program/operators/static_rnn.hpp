@@ -131,9 +131,10 @@ RunOperator<E> static_rnn(const OperatorArguments& op) {
 
 /// recurrent_grad: inputs..., initial_states..., parameters..., outputs..., outputs@GRAD..., step_scopes ->
 /// inputs@GRAD..., initial_states@GRAD..., parameters@GRAD...; the attributes of recurrent: runs the gradient block of
-/// its block for each step, the last first. In the block, the names outputs@GRAD mean one row of them. The gradients of
-/// states come from the step after it, and are zeros at the last step. The block computes one row of inputs@GRAD, and
-/// the gradients of ex_states. Gradients of parameters are added up. Without steps all gradients are zeros.
+/// its block for each step, the last first. In the block, the names outputs@GRAD mean one row of them, zeros if no
+/// operator has computed them. The gradients of states come from the step after it, and are zeros at the last step. The
+/// block computes one row of inputs@GRAD, and the gradients of ex_states. Gradients of parameters are added up. Without
+/// steps all gradients are zeros.
 template <Executor E>
 RunOperator<E> static_rnn_gradient(const OperatorArguments& op) {
   const auto names_of = [](std::span<const std::string> names) {
@@ -144,7 +145,8 @@ RunOperator<E> static_rnn_gradient(const OperatorArguments& op) {
     before = op.attr("ex_states", before);
     after = op.attr("states", after);
   }
-  const auto given = names_of(op.desc().input("outputs@GRAD"));
+  const auto given = names_of(op.desc().input("outputs@GRAD")), y_names = names_of(op.desc().input("outputs"));
+  if (given.size() != y_names.size()) op.refuse({"as many gradients as outputs are expected"});
   // Inputs, initial states and parameters, with the names that the block has for them.
   struct Part {
     Slot x, dx;
@@ -174,8 +176,9 @@ RunOperator<E> static_rnn_gradient(const OperatorArguments& op) {
     std::pmr::memory_resource* const resource = call.executor().resource();
     while (adders.size() < after.size() + parameters.names.size()) adders.emplace_back(call.executor());
     const auto rows = static_cast<std::int64_t>(steps.size());
+    const auto is_computed = [&](std::size_t k) { return call.has(dy, k) && !call.tensor(dy, k).bytes().empty(); };
     for (std::size_t k = 0; k < dy.size; ++k) {
-      if (call.has(dy, k) && call.tensor(dy, k).rows() != rows) {
+      if (is_computed(k) && call.tensor(dy, k).rows() != rows) {
         throw ShapeMismatch(detail::text(
             {call.name(dy, k), ": ", call.tensor(dy, k).rows(), " rows, expected ", rows, ", one for each step"}));
       }
@@ -188,7 +191,11 @@ RunOperator<E> static_rnn_gradient(const OperatorArguments& op) {
       const std::int64_t t = is_reversed ? rows - 1 - number : number;
       BlockToRun& block = blocks[step];
       for (std::size_t k = 0; k < dy.size; ++k) {
-        if (call.has(dy, k)) copy_row_out(call.tensor(dy, k), t, tensor_in(block, given[k]), resource);
+        if (is_computed(k)) {
+          copy_row_out(call.tensor(dy, k), t, tensor_in(block, given[k]), resource);
+        } else if (call.has(dy, k)) {
+          set_zeros(block.scope().at(given[k]), block.scope().at(y_names[k]), resource);
+        }
       }
       for (std::size_t k = 0; k < after.size(); ++k) {
         Variable& state = block.scope().at(after[k]);
