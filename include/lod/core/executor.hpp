@@ -19,6 +19,7 @@
 #include <cstdint>
 #include <memory>
 #include <mutex>
+#include <optional>
 #include <span>
 #include <utility>
 #include <vector>
@@ -32,6 +33,16 @@ class LoDView;
 /// in the stream of the resource: returned memory is lent again at once, since work in a stream runs in order.
 template <class Device>
 class ScratchMemory {
+  struct Lent {
+    LOD_TAGGED Lent(ScratchMemory& from, std::size_t bytes)
+        : memory(from), block(from.take(static_cast<std::int64_t>(bytes))) {}
+    Lent(const Lent&) = delete;
+    Lent& operator=(const Lent&) = delete;
+    LOD_TAGGED ~Lent() { memory.give_back(std::move(block)); }
+    ScratchMemory& memory;
+    Buffer<std::byte, Device> block;
+  };
+
  public:
   /// The source of memory.
   using Resource = typename Device::memory_resource;
@@ -49,30 +60,35 @@ class ScratchMemory {
     if (const auto held = lock()) free_.swap(blocks);
   }
 
-  /// `count` uninitialised values of T, until the loan ends. A loan must not outlive the memory that it comes from.
+  /// `count` uninitialised values of T, until the loan ends. A loan must not outlive the memory that it comes from. A
+  /// few values of the CPU's are in the loan itself: it is on the stack of its operation, and nobody is asked for them.
   template <class T>
   class Loan {
    public:
     /// Throws ShapeMismatch if the bytes exceed the address space, and what the memory resource throws.
-    LOD_TAGGED Loan(ScratchMemory& memory, std::int64_t count)
-        : memory_(memory),
-          count_(count),
-          block_(memory.take(static_cast<std::int64_t>(detail::checked_bytes(count, sizeof(T))))) {}
+    LOD_TAGGED Loan(ScratchMemory& memory, std::int64_t count) : count_(count) {
+      const std::size_t bytes = detail::checked_bytes(count, sizeof(T));
+      data_ = reinterpret_cast<T*>(on_cpu && bytes <= few ? own_ : lent_.emplace(memory, bytes).block.data());
+    }
     Loan(const Loan&) = delete;
     Loan& operator=(const Loan&) = delete;
-    LOD_TAGGED ~Loan() { memory_.give_back(std::move(block_)); }
+    LOD_TAGGED ~Loan() = default;
 
     /// @{
     /// The lent values.
-    LOD_TAGGED T* data() const noexcept { return reinterpret_cast<T*>(block_.data()); }
-    LOD_TAGGED T& operator[](std::int64_t i) const noexcept { return data()[i]; }
-    LOD_TAGGED std::span<T> span() const noexcept { return {data(), static_cast<std::size_t>(count_)}; }
+    LOD_TAGGED T* data() const noexcept { return data_; }
+    LOD_TAGGED T& operator[](std::int64_t i) const noexcept { return data_[i]; }
+    LOD_TAGGED std::span<T> span() const noexcept { return {data_, static_cast<std::size_t>(count_)}; }
     /// @}
 
    private:
-    ScratchMemory& memory_;
+    static constexpr bool on_cpu = std::same_as<Device, Cpu>;
+    static constexpr std::size_t few = 512;  // bytes
+
     std::int64_t count_;
-    Buffer<std::byte, Device> block_;
+    T* data_;
+    std::optional<Lent> lent_;
+    alignas(on_cpu ? alignment : 1) std::byte own_[on_cpu ? few : 1];  // not initialised
   };
 
  private:

@@ -12,6 +12,7 @@
 #include <lod/core/target.hpp>
 
 #include <cstddef>
+#include <cstdint>
 #include <memory_resource>
 #include <new>
 
@@ -46,10 +47,10 @@ class KeptMemory {
     if (void* const memory = take(bytes)) return memory;
     void* memory = nullptr;
     try {
-      memory = std::pmr::new_delete_resource()->allocate(bytes, alignment);
+      memory = allocate_new(bytes);
     } catch (const std::bad_alloc&) {
       shrink(0);
-      memory = std::pmr::new_delete_resource()->allocate(bytes, alignment);
+      memory = allocate_new(bytes);
     }
     advise_huge_pages(memory, bytes);
     return memory;
@@ -67,7 +68,7 @@ class KeptMemory {
       }
       subtract(bytes);
     }
-    std::pmr::new_delete_resource()->deallocate(memory, bytes, alignment);
+    free(memory, bytes);
   }
 
   LOD_TAGGED void limit(std::size_t bytes) noexcept {
@@ -80,6 +81,22 @@ class KeptMemory {
   struct Free {
     std::size_t bytes;
   };
+
+  /// A C library has what is aligned as usual at hand, and searches for what is aligned to more: five times as long as
+  /// operations take that compute few numbers. So small blocks are aligned here. The word before one tells where the
+  /// memory begins.
+  LOD_TAGGED static void* allocate_new(std::size_t bytes) {
+    if (bytes >= least_bytes) return std::pmr::new_delete_resource()->allocate(bytes, alignment);
+    void* const memory = ::operator new(bytes + alignment);
+    auto* const begin = static_cast<std::byte*>(memory);
+    std::byte* const block = begin + (alignment - reinterpret_cast<std::uintptr_t>(begin) % alignment);
+    ::new (block - sizeof memory) void*(memory);
+    return block;
+  }
+  LOD_TAGGED static void free(void* block, std::size_t bytes) noexcept {
+    if (bytes >= least_bytes) return std::pmr::new_delete_resource()->deallocate(block, bytes, alignment);
+    ::operator delete(static_cast<void**>(block)[-1]);
+  }
 
   // The compiler's own functions: <atomic> takes longer to include than the rest.
   LOD_TAGGED static std::size_t loaded(const std::size_t& number) noexcept {
@@ -120,7 +137,7 @@ class KeptMemory {
       if (block == nullptr) continue;
       const std::size_t bytes = block->bytes;
       subtract(bytes);
-      std::pmr::new_delete_resource()->deallocate(block, bytes, alignment);
+      free(block, bytes);
     }
   }
 

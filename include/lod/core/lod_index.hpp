@@ -185,6 +185,8 @@ class LoDView {
 
   /// True if both have the same lengths at every level.
   LOD_TAGGED friend bool operator==(const LoDView& a, const LoDView& b) noexcept {
+    if (a.block_ == b.block_ && a.first_level_ == b.first_level_ && a.begin_ == b.begin_ && a.end_ == b.end_)
+      return true;
     if (a.levels() != b.levels() || a.rows() != b.rows()) return false;
     return equal_levels(a, b, a.levels());
   }

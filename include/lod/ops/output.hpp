@@ -249,7 +249,8 @@ OtherMemory in_place(const char* name, const X& x, bool allowed = true) noexcept
 }
 /// Throws std::invalid_argument if an output, which is a tensor or a view, overlaps one of the others.
 template <class Y>
-void check_apart(const OutputName& name, const Y& y, std::initializer_list<OtherMemory> others) {
+[[gnu::always_inline]] inline void check_apart(const OutputName& name, const Y& y,
+                                               std::initializer_list<OtherMemory> others) {
   const OtherMemory written(name.output, y);
   for (const OtherMemory& other : others) {
     if (other.overlaps(written)) throw_overlap(name, other);
@@ -322,15 +323,11 @@ inline Shape result_shape(const OutputName& name, std::int64_t rows, const Shape
   }
 }
 
-/// Where to write a result of this structure and row shape. An output that already has them is written in place, so
-/// that a second call allocates nothing. Memory for a tensor comes from its own resource, or from `resource` if it has
-/// none. Throws ShapeMismatch for a view that does not have them, for a tensor on user's memory that is too small, and
-/// if sizes overflow.
+/// `fit` for a tensor that has not all of the result yet.
 template <class T, class Device, class Structure>
-Output<T, Device> fit(const OutputName& name, LoDTensor<T, Device>& y, const Structure& structure,
-                      const Shape& row_shape, typename Device::memory_resource* resource) {
-  const bool fits = y.resource() && structure.is(y.lod_view()) && y.row_shape() == row_shape;
-  if (fits && y.capacity() >= y.rows() * y.row_size()) return Output<T, Device>(y.view());
+[[gnu::noinline]] Output<T, Device> fit_anew(const OutputName& name, LoDTensor<T, Device>& y,
+                                             const Structure& structure, const Shape& row_shape, bool fits,
+                                             typename Device::memory_resource* resource) {
   try {
     // A tensor may have the structure but no memory: see detail::give_up_memory.
     const std::int64_t rows = structure.rows();
@@ -339,6 +336,18 @@ Output<T, Device> fit(const OutputName& name, LoDTensor<T, Device>& y, const Str
   } catch (const ShapeMismatch& error) {
     throw ShapeMismatch(detail::text({name.text(), ": ", error.what()}));
   }
+}
+/// Where to write a result of this structure and row shape. An output that already has them is written in place, so
+/// that a second call allocates nothing. Memory for a tensor comes from its own resource, or from `resource` if it has
+/// none. Throws ShapeMismatch for a view that does not have them, for a tensor on user's memory that is too small, and
+/// if sizes overflow.
+template <class T, class Device, class Structure>
+[[gnu::always_inline]] inline Output<T, Device> fit(const OutputName& name, LoDTensor<T, Device>& y,
+                                                    const Structure& structure, const Shape& row_shape,
+                                                    typename Device::memory_resource* resource) {
+  const bool fits = y.resource() && structure.is(y.lod_view()) && y.row_shape() == row_shape;
+  if (fits && y.capacity() >= y.rows() * y.row_size()) return Output<T, Device>(y.view());
+  return fit_anew(name, y, structure, row_shape, fits, resource);
 }
 template <class T, class Device, class Structure>
 Output<T, Device> fit(const OutputName& name, const LoDTensorView<T, Device>& y, const Structure& structure,
@@ -376,9 +385,10 @@ auto prepare(const E& executor, const OutputName& name, Y&& y, const Structure& 
   return fit(name, y, structure, row_shape, executor.resource());
 }
 template <class T, Executor E, class Device, class Structure>
-Output<T, Device> prepare(const E& executor, const OutputName& name, const Destination<T, Device>& y,
-                          const Structure& structure, const Shape& row_shape,
-                          std::initializer_list<OtherMemory> others) {
+[[gnu::always_inline]] inline Output<T, Device> prepare(const E& executor, const OutputName& name,
+                                                        const Destination<T, Device>& y, const Structure& structure,
+                                                        const Shape& row_shape,
+                                                        std::initializer_list<OtherMemory> others) {
   check_apart(name, y, others);
   if (y.tensor()) return fit(name, *y.tensor(), structure, row_shape, executor.resource());
   return fit(name, y.view(), structure, row_shape, executor.resource());

@@ -190,8 +190,8 @@ RunOperator<E> lamb_step(const OperatorArguments& op) {
   };
 }
 
-/// Velocity -> VelocityOut; mu, lars_coeff = 0.001, lars_weight_decay = {0.0005}, in PaddlePaddle 1 a number rather than
-/// a list, epsilon = 0: momentum with a rate that is scaled by the ratio of the lengths of parameter and gradient.
+/// Velocity -> VelocityOut; mu, lars_coeff = 0.001, lars_weight_decay = {0.0005}, in PaddlePaddle 1 a number rather
+/// than a list, epsilon = 0: momentum with a rate that is scaled by the ratio of the lengths of parameter and gradient.
 struct StepOfLarsMomentum {
   static constexpr std::array states{StateOf{"Velocity", "VelocityOut"}};
   double momentum, coefficient, decay, epsilon;

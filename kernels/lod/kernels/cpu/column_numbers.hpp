@@ -36,6 +36,7 @@ class ColumnNumbers {
 
  private:
   void repeat_first() const noexcept {
+    if (row_size_ >= lanes<A>) return (*this)(0).store_unaligned(numbers_ + row_size_);
     for (std::int64_t i = 0; i < lanes<A>; ++i) numbers_[row_size_ + i] = numbers_[i];
   }
   A* numbers_;

@@ -14,24 +14,33 @@
 namespace lod::inline LOD_INTERFACE::kernel::inline LOD_TARGET::cpu {
 
 /// Calls some(i), which pools what it can of the `short_sequences` sequences from i on and returns a bit for each of
-/// the others; then one(i) for these others, and for the last sequences. `some` may be a `PooledShortSequences`.
+/// the others; then one(i) for these others, and for the last sequences. `some` may be a `PooledShortSequences`. If it is
+/// some(i, count), it pools the last sequences too, of which there are fewer.
 template <class Some, class One>
 inline void for_each_short_sequence(std::int64_t begin, std::int64_t end, const Some& some, const One& one) {
+  const auto each = [&](std::int64_t i, unsigned others) {
+    for (; others != 0; others &= others - 1) one(i + std::countr_zero(others));
+  };
   std::int64_t i = begin;
-  while (i + short_sequences <= end) {
-    const std::int64_t stop = std::min(i + NonemptySequences::most, end);
-    if constexpr (requires { some.pool_nonempty(i, stop, one); }) {
-      if (some.looks_nearly_empty(i, stop)) {
-        some.pool_nonempty(i, stop, one);
-        i = stop;
-        continue;
+  if constexpr (requires { some(i, end); }) {
+    for (; i < end; i += short_sequences) {
+      const std::int64_t count = std::min<std::int64_t>(short_sequences, end - i);
+      each(i, some(i, count) & ((1U << count) - 1));
+    }
+  } else {
+    while (i + short_sequences <= end) {
+      const std::int64_t stop = std::min(i + NonemptySequences::most, end);
+      if constexpr (requires { some.pool_nonempty(i, stop, one); }) {
+        if (some.looks_nearly_empty(i, stop)) {
+          some.pool_nonempty(i, stop, one);
+          i = stop;
+          continue;
+        }
       }
+      for (; i + short_sequences <= stop; i += short_sequences) each(i, some(i));
     }
-    for (; i + short_sequences <= stop; i += short_sequences) {
-      for (unsigned others = some(i); others != 0; others &= others - 1) one(i + std::countr_zero(others));
-    }
+    for (; i < end; ++i) one(i);
   }
-  for (; i < end; ++i) one(i);
 }
 
 /// An argument of `for_each_short_sequence`: computes y[i] for each sequence by pool(sequences, i, y + i), where `pool`

@@ -120,15 +120,18 @@ class ThreadScratch {
 /// How many pieces work on `bytes` bytes is cut into: several for each thread, so that all threads end at about the
 /// same time.
 inline std::int64_t pieces(const CpuExecutor& executor, std::int64_t bytes) {
-  const std::int64_t most = std::int64_t{8} * executor.threads();
-  return executor.threads() == 1 ? 1 : std::clamp<std::int64_t>(bytes / serial_bytes, 1, most);
+  if (bytes < 2 * serial_bytes || executor.threads() == 1) return 1;
+  return std::min<std::int64_t>(bytes / serial_bytes, std::int64_t{8} * executor.threads());
 }
 
 /// Calls body(begin, end), or body(begin, end, thread), on parts that cover [0, count).
 template <class Body>
 void parallel_ranges(const CpuExecutor& executor, std::int64_t count, std::int64_t bytes, const Body& body) {
   const std::int64_t parts = std::min(pieces(executor, bytes), std::max<std::int64_t>(count, 1));
-  const auto cut = [&](std::int64_t part) { return count / parts * part + std::min(part, count % parts); };
+  const auto cut = [&](std::int64_t part) {
+    if (part == 0 || part == parts) return part == 0 ? 0 : count;  // without a division
+    return count / parts * part + std::min(part, count % parts);
+  };
   parallel_for(executor, parts, bytes, [&](std::int64_t part, int thread) {
     if constexpr (std::invocable<const Body&, std::int64_t, std::int64_t, int>) {
       body(cut(part), cut(part + 1), thread);
@@ -161,9 +164,14 @@ class MergePath {
     std::int64_t row;  ///< counted from the start of the sequence
   };
   /// Where part `part` of `parts` begins; the last part ends where everything does.
-  Position cut(std::int64_t part, std::int64_t parts) const noexcept {
+  [[gnu::always_inline]] Position cut(std::int64_t part, std::int64_t parts) const noexcept {
     if (part == parts) return {sequences_.size, 0};
     if (part == 0) return {0, 0};
+    return cut_inside(part, parts);
+  }
+
+ private:
+  Position cut_inside(std::int64_t part, std::int64_t parts) const noexcept {
     const auto all = before(sequences_.size), number = static_cast<std::uint64_t>(part),
                count = static_cast<std::uint64_t>(parts);
     const std::uint64_t target = all / count * number + all % count * number / count;
@@ -174,8 +182,6 @@ class MergePath {
     const std::uint64_t rows = (target - before(later - 1)) / row_bytes_;
     return {later - 1, std::min(static_cast<std::int64_t>(rows), sequences_.length(later - 1))};
   }
-
- private:
   std::uint64_t before(std::int64_t sequence) const noexcept {
     return static_cast<std::uint64_t>(sequences_.begin(sequence)) * row_bytes_ +
            static_cast<std::uint64_t>(sequence) * sizeof(std::int64_t);
@@ -210,6 +216,7 @@ void parallel_sequences(const CpuExecutor& executor, const Segments& sequences, 
 /// do not wait for it. Sharing a shorter one gains nothing and costs a synchronisation. At least `chunk`.
 inline std::int64_t longest_alone(const CpuExecutor& executor, const Segments& sequences, std::int64_t row_bytes,
                                   std::int64_t chunk) {
+  if (sequences.max_rows <= chunk) return chunk;  // none is longer
   const std::int64_t bytes = lod::detail::saturated_product(sequences.rows(), row_bytes);
   return std::max(sequences.rows() / pieces(executor, bytes), chunk);
 }

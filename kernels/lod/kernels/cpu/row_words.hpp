@@ -83,12 +83,18 @@ class RepeatedRow {
 
   explicit RepeatedRow(std::int64_t row_words) noexcept
       : row_words_(row_words), period_(row_words * (row_words <= few_words ? short_rows : word_lanes)) {
-    for (std::int64_t i = 0, column = 0; i < word_lanes + period_ + row_words; ++i) {
-      places_[i] = static_cast<std::int32_t>(column);
-      column = column + 1 == row_words ? 0 : column + 1;
+    const auto columns = static_cast<std::int32_t>(row_words);
+    for (std::int32_t i = 0, column = 0; i < word_lanes; ++i) {
+      places_[i] = column;
+      before_[i] = column == 0 ? 0 : columns - column;
+      column = column + 1 == columns ? 0 : column + 1;
     }
-    for (std::int64_t i = 0; i < word_lanes; ++i) {
-      before_[i] = static_cast<std::int32_t>((word_lanes * row_words - i) % row_words);
+    const WordPlaces all(columns), step(static_cast<std::int32_t>(word_lanes) % columns);
+    WordPlaces place = WordPlaces::load_unaligned(places_);
+    for (std::int64_t i = word_lanes; i < word_lanes + period_ + row_words; i += word_lanes) {
+      place += step;
+      place = xsimd::select(place < all, place, place - all);
+      place.store_unaligned(places_ + i);
     }
   }
 
@@ -130,7 +136,7 @@ class RepeatedRow {
   std::int64_t row_words_;
   std::int64_t period_;
   std::int32_t before_[word_lanes];  ///< the column of the word that is i words before a row
-  std::int32_t places_[static_cast<std::size_t>(word_lanes + most * word_lanes + most)];
+  std::int32_t places_[static_cast<std::size_t>(2 * word_lanes + most * word_lanes + most)];
 };
 
 /// Rows in reverse order, as many at a time as a vector holds.
@@ -144,9 +150,9 @@ class ReversedRows {
         at_a_time_(word_lanes / row_words),
         short_step_((short_rows + at_a_time_ - 1) / at_a_time_ * at_a_time_) {
     alignas(64) std::int32_t places[word_lanes] = {};
-    for (std::int64_t i = 0; i < at_a_time_ * row_words; ++i) {
-      const std::int64_t row = at_a_time_ - 1 - i / row_words;
-      places[i] = static_cast<std::int32_t>(row * row_words + i % row_words);
+    std::int32_t* place = places;
+    for (std::int64_t first = (at_a_time_ - 1) * row_words; first >= 0; first -= row_words) {
+      for (std::int64_t i = 0; i < row_words; ++i) *place++ = static_cast<std::int32_t>(first + i);
     }
     places_ = WordPlaces::load_aligned(places);
   }
