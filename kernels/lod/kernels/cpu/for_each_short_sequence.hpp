@@ -14,7 +14,8 @@
 namespace lod::inline LOD_INTERFACE::kernel::inline LOD_TARGET::cpu {
 
 /// Calls some(i), which pools those it can of the `short_sequences` sequences from i on and returns a bit for each of
-/// the others; then one(i) for those, and for the last ones. `some` may be a `PooledShortSequences`.
+/// the others; then one(i) for those, and for the last ones. `some` may be a `PooledShortSequences`, and one of two
+/// that are `TriedInTurn`.
 template <class Some, class One>
 inline void for_each_short_sequence(std::int64_t begin, std::int64_t end, const Some& some, const One& one) {
   std::int64_t i = begin;
@@ -73,6 +74,22 @@ class PooledShortSequences {
   Pool pool_;
   T pad_value_;
   T* y_;
+};
+
+/// An argument of `for_each_short_sequence`: the first of two; where that leaves all sequences undone, for one that is
+/// long or unusual concerns its neighbours, the second.
+template <class First, class Second>
+class TriedInTurn : public First {
+ public:
+  TriedInTurn(const First& first, const Second& second) noexcept : First(first), second_(second) {}
+
+  unsigned operator()(std::int64_t i) const noexcept {
+    const unsigned others = First::operator()(i);
+    return others == all_short_sequences ? second_(i) : others;
+  }
+
+ private:
+  Second second_;
 };
 
 }  // namespace lod::inline LOD_INTERFACE::kernel::inline LOD_TARGET::cpu

@@ -306,7 +306,7 @@ void sum_sequences_by_vectors(const CpuExecutor& executor, const Segments& seque
   if constexpr (std::same_as<decltype(rows_of(0, 0)), ContiguousRows<T>>) {
     if (row_size <= narrow_row_size) {
       return sum_sequences<T>(executor, sequences, row_size, rows_of, finish, [&](std::int64_t first) {
-        return with_narrow_columns(row_size, [&](auto columns) {
+        return with_narrow_columns<2>(row_size, [&](auto columns) {
           return sum_narrow_sequences<columns, T>(sequences, first, rows_of, finish);
         });
       });
