@@ -148,6 +148,7 @@ inline void keep_rows_and_places(const Rows& rows, std::int64_t first, std::int6
                                  Place<T>* place) {
   using Places = xsimd::batch<Place<T>>;
   Vector<T> best[vectors], places[vectors];
+#pragma GCC unroll 16
   for (std::size_t v = 0; v < vectors; ++v) {
     best[v] = load(y + v * Vector<T>::size);
     places[v] = bits_of_places<T>(Places::load_unaligned(place + v * Vector<T>::size));
@@ -155,6 +156,7 @@ inline void keep_rows_and_places(const Rows& rows, std::int64_t first, std::int6
   for (std::int64_t row = first; row < last; ++row) {
     const T* const candidates = rows(row) + column;
     const Vector<T> here = bits_of_places<T>(Places(static_cast<Place<T>>(row)));
+#pragma GCC unroll 16
     for (std::size_t v = 0; v < vectors; ++v) {
       const Vector<T> candidate = load(candidates + v * Vector<T>::size);
       const auto won = minimum ? falls_below(candidate, best[v]) : exceeds(candidate, best[v]);
@@ -162,6 +164,7 @@ inline void keep_rows_and_places(const Rows& rows, std::int64_t first, std::int6
       places[v] = xsimd::select(won, here, places[v]);
     }
   }
+#pragma GCC unroll 16
   for (std::size_t v = 0; v < vectors; ++v) {
     store<T>(y + v * Vector<T>::size, best[v]);
     std::bit_cast<Places>(places[v]).store_unaligned(place + v * Vector<T>::size);

@@ -154,8 +154,10 @@ unsigned sum_vector_rows(const Segments& all, std::int64_t first, const RowsOf& 
       }
     } else if (length == 1) {
       const T* const row = rows(0);
+#pragma GCC unroll 16
       for (std::size_t v = 0; v < vectors; ++v) sums[v] = load(row + v * Vector<T>::size);
     } else {
+#pragma GCC unroll 16
       for (std::size_t v = 0; v < vectors; ++v) sums[v] = Vector<T>(empty_sum<T>());
       add_vector_rows<vectors, T>(rows, 0, length, sums);
       if constexpr (std::floating_point<T>) {
