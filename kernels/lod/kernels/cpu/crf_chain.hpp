@@ -37,6 +37,7 @@ template <std::size_t vectors, class A, class Fold, class Finish>
   const auto take = [&](auto& chain, std::int64_t i) {
     const Vector<A> from(before[i]);
     const A* const row = weights + i * stride + first;
+#pragma GCC unroll 16
     for (std::size_t v = 0; v < vectors; ++v) {
       chain[v] = fold.take(chain[v], from, load<A>(row + static_cast<std::int64_t>(v) * lanes<A>));
     }
@@ -49,9 +50,11 @@ template <std::size_t vectors, class A, class Fold, class Finish>
   for (; i < tags; ++i) take(all[0], i);
   for (std::size_t folded = chains / 2; folded > 0; folded /= 2) {
     for (std::size_t chain = 0; chain < folded; ++chain) {
+#pragma GCC unroll 16
       for (std::size_t v = 0; v < vectors; ++v) all[chain][v] = fold.join(all[chain][v], all[folded + chain][v]);
     }
   }
+#pragma GCC unroll 16
   for (std::size_t v = 0; v < vectors; ++v) finish(first + static_cast<std::int64_t>(v) * lanes<A>, all[0][v]);
 }
 template <class A, class Fold, class Finish>

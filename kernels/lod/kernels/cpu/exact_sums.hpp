@@ -44,6 +44,7 @@ template <std::size_t columns, class X>
   const auto* x = reinterpret_cast<const std::int64_t*>(rows.first);
   std::int64_t left = length * static_cast<std::int64_t>(columns), readable = rows.readable, added = 16;
   Int64s all[vectors], bits(0);
+#pragma GCC unroll 16
   for (std::size_t v = 0; v < vectors; ++v) all[v] = Int64s(0);
   const auto add = [&](std::size_t v, const Int64s& some) {
     const Int64s moved = read_once(some) + Int64s(ordinary_middle<X>);
@@ -51,8 +52,10 @@ template <std::size_t columns, class X>
     bits = bits | moved;
   };
   for (; left >= block; left -= block, readable -= block, x += block, added += 16) {
+#pragma GCC unroll 16
     for (std::size_t v = 0; v < vectors; ++v) add(v, load(x + v * Int64s::size));
   }
+#pragma GCC unroll 16
   for (std::size_t v = 0; v < vectors; ++v, left -= lanes<T>, readable -= lanes<T>, x += lanes<T>) {
     add(v, load_first(x, left, 0, readable));
   }
@@ -75,12 +78,14 @@ template <std::size_t vectors, class T, class Rows>
 inline Int64s sum_ordinary_columns(const Rows& rows, std::int64_t begin, std::int64_t end, std::int64_t row_size,
                                    std::int64_t first, std::int64_t last, std::int64_t* sums) {
   Int64s all[vectors], bits(0);
+#pragma GCC unroll 16
   for (std::size_t v = 0; v < vectors; ++v) all[v] = Int64s((begin - end) * ordinary_middle<T>);
   const auto place = [=](std::size_t v) {
     return v + 1 < vectors ? first + static_cast<std::int64_t>(v) * lanes<T> : last;
   };
   const auto add = [&](const T* row) {
     const auto* const numbers = reinterpret_cast<const std::int64_t*>(row);
+#pragma GCC unroll 16
     for (std::size_t v = 0; v < vectors; ++v) {
       const Int64s moved = read_once(load(numbers + place(v))) + Int64s(ordinary_middle<T>);
       all[v] += moved;
@@ -96,6 +101,7 @@ inline Int64s sum_ordinary_columns(const Rows& rows, std::int64_t begin, std::in
     prefetch_after<1, T>(rows, row, row_size);
     add(row_at<T>(rows, row));
   }
+#pragma GCC unroll 16
   for (std::size_t v = 0; v < vectors; ++v) store<std::int64_t>(sums + place(v), all[v]);
   return bits;
 }

@@ -14,8 +14,9 @@
 namespace lod::inline LOD_INTERFACE::kernel::inline LOD_TARGET::cpu {
 
 /// Calls some(i), which pools what it can of the `short_sequences` sequences from i on and returns a bit for each of
-/// the others; then one(i) for these others, and for the last sequences. `some` may be a `PooledShortSequences`. If it is
-/// some(i, count), it pools the last sequences too, of which there are fewer.
+/// the others; then one(i) for these others, and for the last sequences. `some` may be a `PooledShortSequences`, and
+/// one of two that are `TriedInTurn`. If it is some(i, count), it pools the last sequences too, of which there are
+/// fewer.
 template <class Some, class One>
 inline void for_each_short_sequence(std::int64_t begin, std::int64_t end, const Some& some, const One& one) {
   const auto each = [&](std::int64_t i, unsigned others) {
@@ -82,6 +83,27 @@ class PooledShortSequences {
   Pool pool_;
   T pad_value_;
   T* y_;
+};
+
+/// An argument of `for_each_short_sequence`: the first of two; where that leaves all sequences undone, for one that is
+/// long or unusual concerns its neighbours, the second.
+template <class First, class Second>
+class TriedInTurn : public First {
+ public:
+  TriedInTurn(const First& first, const Second& second) noexcept : First(first), second_(second) {}
+
+  unsigned operator()(std::int64_t i) const noexcept {
+    const unsigned others = First::operator()(i);
+    if (others != all_short_sequences) return others;
+    if constexpr (requires { second_(i, i); }) {
+      return second_(i, short_sequences);
+    } else {
+      return second_(i);
+    }
+  }
+
+ private:
+  Second second_;
 };
 
 }  // namespace lod::inline LOD_INTERFACE::kernel::inline LOD_TARGET::cpu

@@ -164,6 +164,7 @@ class NarrowExponentials {
       const std::int64_t end = block.begin(i + 1) * row_size;
       const auto call_all = [&](const RepeatedColumns<columns, Numbers>&... number) {
         for (std::int64_t k = block.begin(i) * row_size; k < end;) {
+#pragma GCC unroll 16
           for (std::size_t v = 0; v < columns && k < end; ++v, k += lanes<T>) body(k, end - k, number.vector[v]...);
         }
       };

@@ -51,6 +51,7 @@ struct NarrowRow {
       return;
     }
     constexpr std::size_t whole = columns / Vector<T>::size;
+#pragma GCC unroll 16
     for (std::size_t v = 0; v != whole; ++v) cpu::store<Y>(to + v * Vector<T>::size, part[v]);
     constexpr auto rest = static_cast<std::int64_t>(columns % Vector<T>::size);
     if constexpr (rest > 0) cpu::store<Y>(to + whole * Vector<T>::size, part[whole], rest);
@@ -87,6 +88,7 @@ template <std::size_t columns, class T, std::size_t rows = 8, class Join>
                                                               const Join& join) noexcept {
   constexpr std::size_t size = Vector<T>::size, kept = rows * columns;
   constexpr std::size_t vectors = (kept + size - 1) / size, last = (2 * kept - 1) / size, next = kept / size;
+#pragma GCC unroll 16
   for (std::size_t v = 0; v < vectors; ++v) {
     const std::size_t low = std::min(next + v, last), high = std::min(low + 1, last);
     numbers[v] = join(numbers[v], window<kept % size>(numbers[low], numbers[high]));
@@ -95,6 +97,7 @@ template <std::size_t columns, class T, std::size_t rows = 8, class Join>
     return join_rows<columns, T, rows / 2>(numbers, join);
   } else {
     NarrowRow<columns, T> row;
+#pragma GCC unroll 16
     for (std::size_t v = 0; v < row.vectors; ++v) row.part[v] = numbers[v];
     return row;
   }
@@ -142,6 +145,7 @@ struct RepeatedColumns {
   void repeat(const A* row) noexcept {
     alignas(64) A numbers[columns * V::size];
     for (std::size_t i = 0; i < columns * V::size; ++i) numbers[i] = row[i % columns];
+#pragma GCC unroll 16
     for (std::size_t v = 0; v < columns; ++v) vector[v] = V::load_aligned(numbers + v * V::size);
   }
 };

@@ -51,6 +51,7 @@ template <class T, class S, std::size_t n, std::size_t vectors>
                                                const std::array<Vector<T>, n> (&states)[vectors]) {
   Vector<T> sum(empty_sum<Accumulator<T>>());
   for (const Vector<T>& numbers : parameter) sum = finite_sum<T>(sum, numbers);
+#pragma GCC unroll 16
   for (std::size_t v = 0; v < vectors; ++v) {
     for (const Vector<T>& state : states[v]) sum = finite_sum<S>(sum, state);
   }
@@ -105,6 +106,7 @@ inline void update(const Rule& given, T* parameter, const std::array<S*, n>& sta
     };
     Vector<T> p[vectors], g;
     std::array<Vector<T>, n> s[vectors];
+#pragma GCC unroll 16
     for (std::size_t v = 0; v < vectors; ++v) {
       p[v] = read(parameter, v);
       std::transform(states.begin(), states.end(), s[v].begin(), [&](const S* state) { return read(state, v); });
@@ -128,6 +130,7 @@ inline void update(const Rule& given, T* parameter, const std::array<S*, n>& sta
         for (std::size_t k = 0; Vector<T> & state : s[0]) state = Vector<T>::load_aligned(updated.states[k++]);
       }
     }
+#pragma GCC unroll 16
     for (std::size_t v = 0; v < vectors; ++v) {
       write(parameter, v, p[v]);
       auto state = states.begin();

@@ -110,8 +110,8 @@ class RepeatedRow {
   /// Calls body(at, first, end, vector) for the vectors of `copies` copies that go to y: words [first, end) of a vector
   /// go to y + at + first on. There is room for `room` rows: what is written after the copies is overwritten later.
   template <class Body>
-  void for_each_vector(const Row& row, std::int64_t copies, std::int64_t room, const void* y,
-                       const Body& body) const noexcept {
+  [[gnu::always_inline]] void for_each_vector(const Row& row, std::int64_t copies, std::int64_t room, const void* y,
+                                              const Body& body) const noexcept {
     // Where parts of vectors are stored as fast as whole ones, the latter begin with a cache line.
     const std::int64_t skipped =
         masked<float> ? static_cast<std::int64_t>(reinterpret_cast<std::uintptr_t>(y) % (4 * word_lanes) / 4) : 0;

@@ -196,17 +196,21 @@ class RunningSums {
                    Y* y) const noexcept {
     const std::int64_t step = reverse_ ? -row_size_ : row_size_;
     Vector<T> sums[vectors];
+#pragma GCC unroll 16
     for (std::size_t v = 0; v < vectors; ++v) sums[v] = load_vector(totals + first + v * Vector<T>::size, width);
     for (std::int64_t k = 0; k < count; ++k) {
       const std::int64_t row = k * step;
+#pragma GCC unroll 16
       for (std::size_t v = 0; v < vectors; ++v) {
         const std::int64_t column = first + static_cast<std::int64_t>(v) * lanes<T>;
-        const Vector<T> before = sums[v];
-        sums[v] = before + load_vector(x + row + column, width);
+        Vector<T> sum = sums[v];
+        sums[v] += load_vector(x + row + column, width);
         if (!y) continue;
-        store_first(y + row + column, base(column, width, exclusive_ ? before : sums[v]), width, width);
+        if (!exclusive_) sum = sums[v];  // not `?:`, which would choose between the two in memory
+        store_first(y + row + column, base(column, width, sum), width, width);
       }
     }
+#pragma GCC unroll 16
     for (std::size_t v = 0; v < vectors; ++v) store_first(totals + first + v * Vector<T>::size, sums[v], width, width);
   }
 

@@ -156,8 +156,10 @@ unsigned sum_vector_rows(const Segments& all, std::int64_t first, std::int64_t c
       }
     } else if (length == 1) {
       const T* const row = rows(0);
+#pragma GCC unroll 16
       for (std::size_t v = 0; v < vectors; ++v) sums[v] = load(row + v * Vector<T>::size);
     } else {
+#pragma GCC unroll 16
       for (std::size_t v = 0; v < vectors; ++v) sums[v] = Vector<T>(empty_sum<T>());
       add_vector_rows<vectors, T>(rows, 0, length, sums);
       if constexpr (std::floating_point<T>) {
@@ -309,7 +311,7 @@ void sum_sequences_by_vectors(const CpuExecutor& executor, const Segments& seque
   if constexpr (std::same_as<decltype(rows_of(0, 0)), ContiguousRows<T>>) {
     if (row_size <= narrow_row_size) {
       const auto some = [&](std::int64_t first, std::int64_t count) {
-        return with_narrow_columns(row_size, [&](auto columns) {
+        return with_narrow_columns<2>(row_size, [&](auto columns) {
           return sum_narrow_sequences<columns, T>(sequences, first, count, rows_of, finish);
         });
       };

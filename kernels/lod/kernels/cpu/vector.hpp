@@ -275,23 +275,29 @@ inline void transform(const A* a, const B* b, std::int64_t count, Y* y, const F&
   }
 }
 
-/// Fewer 16-bit numbers are converted faster one by one.
-inline constexpr std::int64_t few_halves = 4;
+/// Whether `convert` computes by vectors: g++ vectorizes such loops by itself with -O3 only, and not where one of the
+/// types has 16 bits.
+template <class X, class Y>
+inline constexpr bool converts_by_vectors = lod::detail::Half<X> || lod::detail::Half<Y> ||
+                                            (std::floating_point<X> && std::same_as<X, Y>);
+/// Fewer numbers are converted faster one by one.
+template <class X, class Y>
+inline constexpr std::int64_t few_numbers = std::same_as<X, Y>&& std::floating_point<X> ? lanes<X> : 4;
 
-/// y[i] = f(x[i]), computed in the accumulator's type and rounded to Y. f takes numbers as well as vectors: compilers
-/// vectorize such loops by themselves, but not where one of the types has 16 bits. x and y may be the same.
+/// y[i] = f(x[i]), computed in the accumulator's type and rounded to Y. f takes numbers as well as vectors. x and y may
+/// be the same.
 template <class X, class Y, class F>
 inline void convert(const X* x, std::int64_t count, Y* y, const F& f) {
-  if constexpr (lod::detail::Half<X> || lod::detail::Half<Y>) {
-    if (count >= few_halves) return transform(x, count, y, f);
+  if constexpr (converts_by_vectors<X, Y>) {
+    if (count >= few_numbers<X, Y>) return transform(x, count, y, f);
   }
   for (std::int64_t i = 0; i < count; ++i) y[i] = static_cast<Y>(f(static_cast<Accumulator<X>>(x[i])));
 }
 /// y[i] = f(a[i], b[i]).
 template <class A, class B, class Y, class F>
 inline void convert(const A* a, const B* b, std::int64_t count, Y* y, const F& f) {
-  if constexpr (lod::detail::Half<A> || lod::detail::Half<B> || lod::detail::Half<Y>) {
-    if (count >= few_halves) return transform(a, b, count, y, f);
+  if constexpr (lod::detail::Half<B> || converts_by_vectors<A, Y>) {
+    if (count >= few_numbers<A, Y>) return transform(a, b, count, y, f);
   }
   for (std::int64_t i = 0; i < count; ++i) {
     y[i] = static_cast<Y>(f(static_cast<Accumulator<A>>(a[i]), static_cast<Accumulator<B>>(b[i])));
