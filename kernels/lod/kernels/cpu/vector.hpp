@@ -279,13 +279,18 @@ inline void transform(const A* a, const B* b, std::int64_t count, Y* y, const F&
 inline constexpr std::int64_t few_halves = 4;
 
 /// y[i] = f(x[i]), computed in the accumulator's type and rounded to Y. f takes numbers as well as vectors: compilers
-/// vectorize such loops by themselves, but not where one of the types has 16 bits. x and y may be the same.
+/// vectorize such loops by themselves, but not where one of the types has 16 bits, and g++ at -O3 only, so that the
+/// plainest are written out. x and y may be the same.
 template <class X, class Y, class F>
 inline void convert(const X* x, std::int64_t count, Y* y, const F& f) {
   if constexpr (lod::detail::Half<X> || lod::detail::Half<Y>) {
     if (count >= few_halves) return transform(x, count, y, f);
   }
-  for (std::int64_t i = 0; i < count; ++i) y[i] = static_cast<Y>(f(static_cast<Accumulator<X>>(x[i])));
+  std::int64_t i = 0;
+  if constexpr (calls_with_vectors && std::floating_point<X> && std::same_as<X, Y>) {
+    for (; i + lanes<X> <= count; i += lanes<X>) store<Y>(y + i, f(load<X>(x + i)));
+  }
+  for (; i < count; ++i) y[i] = static_cast<Y>(f(static_cast<Accumulator<X>>(x[i])));
 }
 /// y[i] = f(a[i], b[i]).
 template <class A, class B, class Y, class F>
