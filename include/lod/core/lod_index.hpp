@@ -38,8 +38,8 @@ namespace lod::inline LOD_INTERFACE {
 class LoD;
 
 /// The greatest number of levels of a LoD. Code that goes from level to level, such as drawings and readers, may
-/// recurse; and a level costs more bytes than an input needs to request it, so that a small input could take all memory
-/// or time.
+/// recurse; and a level takes more bytes in memory than in a file, so that without a limit a small file could take all
+/// memory.
 inline constexpr int max_levels = 64;
 
 namespace detail {

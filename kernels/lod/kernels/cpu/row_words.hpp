@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 /// @file
-/// Rows of a few numbers as 32-bit words, which are moved about within vectors by places that are known at run time
-/// only: one kernel serves rows of every size and type.
+/// Rows of a few numbers as 32-bit words, which are permuted within vectors by places that are computed at run time:
+/// one kernel for rows of every size and type.
 #pragma once
 
 #include <lod/core/target.hpp>
@@ -22,7 +22,7 @@
 #if LOD_MOVES_WORDS
 namespace lod::inline LOD_INTERFACE::kernel::inline LOD_TARGET::cpu {
 
-/// A vector of words. As floats: what is only loaded, moved and stored keeps its bits.
+/// A vector of words, as floats: numbers that are only loaded, permuted and stored keep their bits.
 using Words = Vector<float>;
 inline constexpr std::int64_t word_lanes = lanes<float>;
 /// Where each word of a result comes from.
@@ -107,12 +107,11 @@ class RepeatedRow {
     return {load(x, first, 0), load(x + first, row_words_ - first, 0)};
   }
 
-  /// Calls body(at, first, end, vector) for the vectors of so many copies that go to y: words [first, end) of a vector
-  /// are those from y + at + first on. There is room for `room` rows: what is written after the copies is overwritten
-  /// later.
+  /// Calls body(at, first, end, vector) for the vectors of `copies` copies that go to y: words [first, end) of a vector
+  /// go to y + at + first on. There is room for `room` rows: what is written after the copies is overwritten later.
   template <class Body>
-  void for_each_vector(const Row& row, std::int64_t copies, std::int64_t room, const void* y,
-                       const Body& body) const noexcept {
+  [[gnu::always_inline]] void for_each_vector(const Row& row, std::int64_t copies, std::int64_t room, const void* y,
+                                              const Body& body) const noexcept {
     // Where parts of vectors are stored as fast as whole ones, the latter begin with a cache line.
     const std::int64_t skipped =
         masked<float> ? static_cast<std::int64_t>(reinterpret_cast<std::uintptr_t>(y) % (4 * word_lanes) / 4) : 0;

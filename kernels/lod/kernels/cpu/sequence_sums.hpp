@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 /// @file
-/// The sums of the rows of many sequences on the CPU: short ones by a thread each, or many at once, long ones by all.
+/// The sums of the rows of many sequences on the CPU: each short sequence on one thread, perhaps many at once; long
+/// ones on all threads.
 #pragma once
 
 #include <lod/core/sizes.hpp>
@@ -122,10 +123,10 @@ template <class T, class Rows, class Finish>
 }
 
 /// Calls write(i, sums) for those of the `count` sequences, at most `short_sequences`, from `first` on that have 1 to
-/// `leaf_rows` rows of so many vectors: the sums are a `VectorRow`, the registers in which they add up. Returns a bit
-/// for each of the other sequences, and for all of them if a sum is not finite. Sequence i has the rows rows_of(i,
-/// thread), for any thread. Contiguous rows may be narrower: whole vectors are read of them, too, with the first
-/// numbers of the next row. So may other rows of one vector, where `load` reads a part of it by a mask.
+/// `leaf_rows` rows, of several vectors each: the sums are a `VectorRow`, the registers in which they add up. Returns a
+/// bit for each of the other sequences, and for all of them if a sum is not finite. Sequence i has the rows rows_of(i,
+/// thread), for any thread. Contiguous rows may be narrower: whole vectors are read all the same, with the first
+/// numbers of the next row. Other rows of one vector may be narrower too, if `load` reads a part of it by a mask.
 template <std::size_t vectors, class T, class RowsOf, class Write>
 unsigned sum_vector_rows(const Segments& all, std::int64_t first, std::int64_t count, const RowsOf& rows_at,
                          const Write& write_one) {
@@ -155,8 +156,10 @@ unsigned sum_vector_rows(const Segments& all, std::int64_t first, std::int64_t c
       }
     } else if (length == 1) {
       const T* const row = rows(0);
+#pragma GCC unroll 16
       for (std::size_t v = 0; v < vectors; ++v) sums[v] = load(row + v * Vector<T>::size);
     } else {
+#pragma GCC unroll 16
       for (std::size_t v = 0; v < vectors; ++v) sums[v] = Vector<T>(empty_sum<T>());
       add_vector_rows<vectors, T>(rows, 0, length, sums);
       if constexpr (std::floating_point<T>) {
@@ -308,7 +311,7 @@ void sum_sequences_by_vectors(const CpuExecutor& executor, const Segments& seque
   if constexpr (std::same_as<decltype(rows_of(0, 0)), ContiguousRows<T>>) {
     if (row_size <= narrow_row_size) {
       const auto some = [&](std::int64_t first, std::int64_t count) {
-        return with_narrow_columns(row_size, [&](auto columns) {
+        return with_narrow_columns<2>(row_size, [&](auto columns) {
           return sum_narrow_sequences<columns, T>(sequences, first, count, rows_of, finish);
         });
       };
@@ -317,7 +320,7 @@ void sum_sequences_by_vectors(const CpuExecutor& executor, const Segments& seque
   }
   if constexpr (std::same_as<T, Accumulator<T>>) {
     constexpr bool contiguous = std::same_as<decltype(rows_of(0, 0)), ContiguousRows<T>>;
-    // The sums of narrow rows follow another tree.
+    // Narrow rows are added in another order.
     const bool whole = row_size % lanes<T> == 0;
     const bool readable = whole || contiguous || (masked<T> && row_size < lanes<T>);
     const std::int64_t vectors = row_size > narrow_row_size && readable ? (row_size + lanes<T> - 1) / lanes<T> : 0;
