@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 /// @file
-/// W19: 21 operations, one after the other, on a batch that fits in the cache: what a call costs.
+/// W19: 21 operations, one after the other, on a batch that fits in the cache, and on one of a few rows: what a call
+/// costs.
 #include "batch.hpp"
 
 namespace benchmarks {
@@ -35,15 +36,19 @@ Job chain(const Workload& workload, int threads) {
 }  // namespace
 
 void add_chain(std::vector<Workload>& all) {
-  add_workload(all,
-               {.work = "W19",
-                .op = "chain of 21 operations",
-                .lengths = "u16",
-                .row_size = 64,
-                .dtype = "float32",
-                .size = "128KiB",
-                .make = chain},
-               "128KiB");
+  const auto add = [&](std::int64_t row_size, const std::string& size) {
+    add_workload(all,
+                 {.work = "W19",
+                  .op = "chain of 21 operations",
+                  .lengths = "u16",
+                  .row_size = row_size,
+                  .dtype = "float32",
+                  .size = size,
+                  .make = chain},
+                 size);
+  };
+  add(64, "128KiB");
+  add(8, "1KiB");  // 32 rows, so that little but the calls is measured
 }
 
 }  // namespace benchmarks

@@ -279,11 +279,11 @@ class BasicAnyLoDTensor {
     BasicAnyLoDTensor taken(std::move(other));
     std::swap(data_type_, taken.data_type_);
     std::swap(read_only_, taken.read_only_);
-    std::swap(lod_, taken.lod_);
-    std::swap(row_shape_, taken.row_shape_);
+    swap(lod_, taken.lod_);
+    swap(row_shape_, taken.row_shape_);
     std::swap(rows_, taken.rows_);
     std::swap(row_size_, taken.row_size_);
-    std::swap(bytes_, taken.bytes_);
+    swap(bytes_, taken.bytes_);
     return *this;
   }
   LOD_TAGGED ~BasicAnyLoDTensor() = default;

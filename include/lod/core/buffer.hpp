@@ -96,14 +96,14 @@ struct MemoryOf<Cpu> {
   LOD_TAGGED static void set_zero(Resource*, void* to, std::size_t bytes) noexcept { std::memset(to, 0, bytes); }
 };
 
+[[noreturn, gnu::cold, gnu::noinline]] LOD_TAGGED inline void throw_too_many(std::int64_t count, std::size_t size) {
+  throw ShapeMismatch(detail::text({count, " values of ", size, " bytes are more than memory can hold"}));
+}
 /// The bytes of `count` values of `size` bytes each. Throws ShapeMismatch if they exceed the address space.
-LOD_TAGGED inline std::size_t checked_bytes(std::int64_t count, std::size_t size) {
-  std::size_t bytes = 0;
-  if (count < 0 || __builtin_mul_overflow(static_cast<std::size_t>(count), size, &bytes) ||
-      bytes > static_cast<std::size_t>(std::numeric_limits<std::ptrdiff_t>::max()) - 2 * alignment) {
-    throw ShapeMismatch(detail::text({count, " values of ", size, " bytes are more than memory can hold"}));
-  }
-  return bytes;
+[[gnu::always_inline]] LOD_TAGGED inline std::size_t checked_bytes(std::int64_t count, std::size_t size) {
+  constexpr auto most = static_cast<std::size_t>(std::numeric_limits<std::ptrdiff_t>::max()) - 2 * alignment;
+  if (static_cast<std::size_t>(count) > most / size) throw_too_many(count, size);  // so is a negative one
+  return static_cast<std::size_t>(count) * size;
 }
 
 }  // namespace detail
@@ -166,13 +166,17 @@ class Buffer {
   /// The source is left empty; this takes over its resource too.
   LOD_TAGGED Buffer& operator=(Buffer&& other) noexcept {
     Buffer taken(std::move(other));
-    std::swap(block_, taken.block_);
-    std::swap(resource_, taken.resource_);
-    std::swap(data_, taken.data_);
-    std::swap(size_, taken.size_);
-    std::swap(capacity_, taken.capacity_);
-    std::swap(wrapped_, taken.wrapped_);
+    swap(*this, taken);
     return *this;
+  }
+  /// Exchanges the two.
+  LOD_TAGGED friend void swap(Buffer& a, Buffer& b) noexcept {
+    swap(a.block_, b.block_);
+    std::swap(a.resource_, b.resource_);
+    std::swap(a.data_, b.data_);
+    std::swap(a.size_, b.size_);
+    std::swap(a.capacity_, b.capacity_);
+    std::swap(a.wrapped_, b.wrapped_);
   }
   LOD_TAGGED ~Buffer() = default;
 

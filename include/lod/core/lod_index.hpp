@@ -280,6 +280,8 @@ class LoD {
   /// No levels.
   LOD_TAGGED LoD() = default;
   LOD_TAGGED_COPIES(LoD);
+  /// Exchanges the two.
+  LOD_TAGGED friend void swap(LoD& a, LoD& b) noexcept { swap(a.block_, b.block_); }
 
   /// From the lengths of every level, outermost first. Throws InvalidLoD for more than `max_levels` levels, and, naming
   /// level and position, for a negative length, for sums beyond 64 bits, and if the lengths of a level do not add up to

@@ -247,11 +247,11 @@ class LoDTensor {
   /// Takes over the memory and the memory resource.
   LOD_TAGGED LoDTensor& operator=(LoDTensor&& other) noexcept {
     LoDTensor taken(std::move(other));
-    std::swap(lod_, taken.lod_);
-    std::swap(row_shape_, taken.row_shape_);
+    swap(lod_, taken.lod_);
+    swap(row_shape_, taken.row_shape_);
     std::swap(rows_, taken.rows_);
     std::swap(row_size_, taken.row_size_);
-    std::swap(values_, taken.values_);
+    swap(values_, taken.values_);
     return *this;
   }
   LOD_TAGGED ~LoDTensor() = default;

@@ -67,11 +67,10 @@ class Reference {
   LOD_TAGGED Reference(const Reference& other) noexcept : Reference(share(other.block_)) {}
   LOD_TAGGED Reference(Reference&& other) noexcept : block_(other.block_) { other.block_ = nullptr; }
   LOD_TAGGED Reference& operator=(Reference other) noexcept {
-    Block* const mine = block_;
-    block_ = other.block_;
-    other.block_ = mine;
+    swap(*this, other);
     return *this;
   }
+  LOD_TAGGED friend void swap(Reference& a, Reference& b) noexcept { std::swap(a.block_, b.block_); }
   LOD_TAGGED ~Reference() {
     if (!block_ || !block_->give_up()) return;
     if constexpr (requires { Block::destroy(block_); }) {

@@ -70,7 +70,7 @@ struct Kernel<CombineRows> {
 #if LOD_MOVES_WORDS
     if constexpr (std::floating_point<T>) {
       constexpr std::int64_t number_words = sizeof(T) / sizeof(float);
-      if (row_size > 0 && row_size * number_words <= cpu::RepeatedRow::most) {
+      if (row_size % cpu::lanes<T> != 0 && row_size * number_words <= cpu::RepeatedRow::most) {
         return combine_words(executor, f, x, y, sequences, row_size, cpu::RepeatedRow(row_size * number_words), z);
       }
     }

@@ -270,8 +270,8 @@ void parallel_row_parts(const CpuExecutor& executor, const Segments& sequences, 
 /// Calls body(i, begin, end) for rows [begin, end) of sequence i, counted from its start, for all rows of a part, in
 /// order. Empty sequences get no call.
 template <class Body>
-inline void for_each_row_range(const Segments& sequences, const MergePath::Position& from,
-                               const MergePath::Position& to, const Body& body) {
+[[gnu::always_inline]] inline void for_each_row_range(const Segments& sequences, const MergePath::Position& from,
+                                                      const MergePath::Position& to, const Body& body) {
   for (std::int64_t i = from.sequence; i <= to.sequence; ++i) {
     const std::int64_t begin = i == from.sequence ? from.row : 0;
     const std::int64_t end = i == to.sequence ? to.row : sequences.length(i);

@@ -161,16 +161,19 @@ class ReversedRows {
   /// those after the first `count` are overwritten later.
   void operator()(const float* x, std::int64_t rows, std::int64_t last, std::int64_t count, float* y,
                   std::int64_t room) const noexcept {
-    const float* const end = x + (last + 1) * row_words_;
-    const std::int64_t more =
-        at_a_time_ * row_words_ < word_lanes ? 1 : 0;  // rows that a vector touches beyond its own
+    const std::int64_t words = at_a_time_ * row_words_;
+    const std::int64_t more = words < word_lanes ? 1 : 0;  // rows that a vector touches beyond its own
     const std::int64_t most_rows = std::min(last + 1, room - more);
+    const float* from = x + (last + 1) * row_words_;
     std::int64_t row = 0;
-    const auto copy_one = [&] { copy(end - (row + 1) * row_words_, row_words_, y + row * row_words_), ++row; };
+    const auto copy_one = [&] {
+      copy(from -= row_words_, row_words_, y);
+      y += row_words_, ++row;
+    };
     const auto copy_some = [&](std::int64_t step) {
-      for (; row < count && row + step <= most_rows; row += step) {
-        for (std::int64_t k = row + at_a_time_; k <= row + step; k += at_a_time_) {
-          store<float>(y + (k - at_a_time_) * row_words_, moved(load(end - k * row_words_), places_));
+      while (row < count && row + step <= most_rows) {
+        for (const std::int64_t end = row + step; row < end; row += at_a_time_, y += words) {
+          store<float>(y, moved(load(from -= words), places_));
         }
       }
     };

@@ -268,14 +268,10 @@ void pool_sequence_extremes(const CpuExecutor& executor, const T* x, const Segme
   const Workspace::Loan<std::int64_t> rows_of_bests(executor.workspace(), index ? most_chunks * row_size : 0);
   // For `length` rows from `first` on.
   const auto pool = [=, &places](std::int64_t first, std::int64_t length, T* best, std::int64_t* rows, int thread) {
-    const T* const from = x + first * row_size;
-    if (!rows) {
-      pool_extremes<minimum>(ContiguousRows<T>{from, row_size, numbers - first * row_size}, length, row_size, best);
-      return;
-    }
+    const ContiguousRows<T> from{x + first * row_size, row_size, numbers - first * row_size};
+    if (!rows) return pool_extremes<minimum>(from, length, row_size, best);
     Place<T>* const place = places(thread);
-    pool_extremes_and_places<minimum>(ContiguousRows<T>{from, row_size, numbers - first * row_size}, length, row_size,
-                                      best, place);
+    pool_extremes_and_places<minimum>(from, length, row_size, best, place);
     for (std::int64_t column = 0; column < row_size; ++column) rows[column] = first + place[column];
   };
 
@@ -325,6 +321,19 @@ void pool_sequence_extremes(const CpuExecutor& executor, const T* x, const Segme
           if (row_size == 1) return in_turn(WidenedShortSequences(x, sequences, pad_value, pool_some, y));
         }
         return for_each_short_sequence(begin, end, narrow, one);
+      }
+      const bool fits_vector = row_size == lanes<T> || (row_size < lanes<T> && loads_parts<T>);
+      if (row_size > narrow_row_size && fits_vector && !index) {  // where the calls would take longest
+        for (std::int64_t i = begin; i < end; ++i) {
+          const std::int64_t length = sequences.length(i), first = sequences.begin(i) * row_size;
+          if (length == 0 || length > longest) {
+            one(i);
+          } else {
+            keep_rows<minimum, 1>(ContiguousRows<T>{x + first, row_size, numbers - first}, length, row_size,
+                                  y + i * row_size);
+          }
+        }
+        return;
       }
     }
     for (std::int64_t i = begin; i < end; ++i) one(i);

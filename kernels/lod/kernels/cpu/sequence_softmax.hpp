@@ -132,16 +132,19 @@ void softmax_sequences(const CpuExecutor& executor, const T* x, const Segments& 
   using A = Accumulator<T>;
   const std::int64_t row_bytes = lod::detail::bytes_of<T>(2, row_size);
   const std::int64_t step = chunk_rows(row_size);
+  LongSequences long_ones(executor, sequences, longest_alone(executor, sequences, row_bytes, step));
+  const bool any_long = long_ones.longest() > 0;
+  // The exponentials of short sequences are kept, those of others computed a few rows at a time.
+  const std::int64_t longest = sequences.max_rows * row_size;
+  const bool computes_some = logarithm || any_long || longest > kept_numbers;
   const std::int64_t block_numbers =
-      std::max(computed_scratch(row_size), std::min(sequences.max_rows * row_size, kept_numbers)) + lanes<T>;
+      std::max(computes_some ? computed_scratch(row_size) : 0, std::min(longest, kept_numbers)) + lanes<T>;
   const LargeOutput output(lod::detail::bytes_of<T>(sequences.rows(), row_size));
   const ThreadScratch<A> columns(executor, Softmax<logarithm, T>::scratch(row_size));
   const ThreadScratch<A> sums(executor, sum_scratch(row_size));
   const ThreadScratch<A> blocks(executor, block_numbers);
   const bool is_narrow = row_size <= narrow_row_size;
   const ThreadScratch<A> narrow_blocks(executor, is_narrow ? NarrowExponentials<T>::scratch() : 0);
-  LongSequences long_ones(executor, sequences, longest_alone(executor, sequences, row_bytes, step));
-  const bool any_long = long_ones.longest() > 0;
   const Workspace::Loan<A> partial(executor.workspace(),
                                    any_long ? shared_sum_scratch(long_ones.longest(), row_size) : 0);
   const Workspace::Loan<A> chunk_maxima(executor.workspace(), shared_maxima_scratch(long_ones.longest(), row_size));
