@@ -121,10 +121,44 @@ TEST_CASE("sequence_pool: of many short sequences each has what it has alone") {
       });
     }
   });
-  for_each_batch<lod::float16>([](const auto& x) {
-    check_each_alone(x, [](const auto& e, const auto& batch) { return lod::sequence_pool(e, batch, PoolType::SUM); });
-    check_each_alone(x, [](const auto& e, const auto& batch) { return lod::sequence_pool(e, batch, PoolType::MIN); });
-  });
+}
+
+TEST_CASE_TEMPLATE("sequence_pool: of many short sequences of 8 and 16 bits each has what it has alone", T,
+                   lod::float16, lod::bfloat16, std::int16_t, std::int8_t, std::uint8_t) {
+  // 16 sequences of 32 rows are the most that are pooled together as wider numbers; 512 and 513 rows, also among
+  // others.
+  std::vector<std::int64_t> lengths(32, 32), mixed;
+  lengths.push_back(33);
+  for (int k = 0; k < 9; ++k) mixed.insert(mixed.end(), {0, 1, 33, 17, 32, 0, 40, 2});
+  lengths.insert(lengths.end(), mixed.begin(), mixed.end());
+  for (const std::int64_t long_one : {500, 513}) {
+    lengths.insert(lengths.end(), {long_one, 1, 2, 0, 3, 0, 0, 1, 0, 0, 0, 0, 0, 0, 0, 5});
+  }
+  const auto lod = LoD::from_lengths({lengths});
+  for (const bool extreme : {false, true}) {
+    CAPTURE(extreme);
+    Engine engine(5);
+    auto x = real_numbers<T>(engine, lod, {});
+    if constexpr (std::integral<T>) {
+      for (T& number : x.values()) number = static_cast<T>(engine());
+    }
+    for (T& number : x.values()) {
+      using Limits = std::numeric_limits<T>;
+      if (extreme) number = engine() % 2 ? Limits::max() : Limits::lowest();
+      if (!std::integral<T> && extreme && engine() % 40 == 0)
+        number = engine() % 2 ? Limits::quiet_NaN() : -Limits::infinity();
+    }
+    for (const PoolType type : {PoolType::SUM, PoolType::AVERAGE, PoolType::SQRT, PoolType::MAX, PoolType::MIN}) {
+      CAPTURE(static_cast<int>(type));
+      const auto pool = [type](const auto& e, const auto& batch) {
+        return lod::sequence_pool(e, batch, type, {.pad_value = 7});
+      };
+      check_each_alone(x, pool);
+      check_each_alone(LoDTensor<T>::copy_of(x.between(1, x.size())), pool);
+      const auto whole = pool(lod::CpuExecutor(1), x), part = pool(lod::CpuExecutor(1), x.between(3, x.size() - 2));
+      for (std::size_t i = 0; i < part.values().size(); ++i) CHECK(same_or_nan(part.data()[i], whole.data()[i + 3]));
+    }
+  }
 }
 
 TEST_CASE("sequence_max_pool: the winner of each column of many short sequences is the first of the greatest numbers") {

@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 /// @file
-/// What is computed for each of many numbers without an operation for it: by loops of the CPU's threads, by a kernel
-/// elsewhere.
+/// Element-wise computations that have no operation of their own: by loops of CPU threads, by a kernel elsewhere.
 #pragma once
 
 #include <lod/core/executor.hpp>
@@ -15,8 +14,8 @@
 #include <cstdint>
 
 namespace lod::inline LOD_INTERFACE::kernel {
-/// run(executor, count, body): calls body(i) for each i in [0, count), in any order. Of a CPU the body is called by one
-/// thread; elsewhere it has plain values and addresses alone.
+/// run(executor, count, body): calls body(i) for each i in [0, count), in any order. On a CPU a single thread calls the
+/// body; elsewhere the body may contain only plain values and addresses.
 struct ForEachPlace {
   static constexpr bool in_headers_only = true;  ///< it calls a function of the caller's
 };
@@ -34,15 +33,15 @@ void for_each_place(const E& executor, std::int64_t count, const Body& body) {
   }
 }
 
-/// A call of body(begin, end) whose type is the same for all bodies, so that threads are set to work by code that a
-/// program has once.
+/// A call of body(begin, end) whose type is the same for all bodies, so that the code that shares work among threads is
+/// compiled once.
 struct PartOfNumbers {
   void (*run)(const void* body, std::int64_t begin, std::int64_t end);
   const void* body;
   void operator()(std::int64_t, std::int64_t begin, std::int64_t end) const { run(body, begin, end); }
 };
-/// Calls body(begin, end) for parts of [0, count), by the threads of the CPU. For each number `bytes` are read and
-/// written, and some computation takes as long as several times that.
+/// Calls body(begin, end) for parts of [0, count), on CPU threads. For each number, `bytes` are read and written, and
+/// the computation takes several times as long as that.
 template <Executor E, class Body>
 void for_each_part(const E& executor, std::int64_t count, std::size_t bytes, const Body& body) {
   constexpr std::int64_t computation = 4;

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 /// @file
-/// The steps of gated recurrent units, forward and back, for `StepStates`: what <lod/ops/gru.hpp> launches, and the
-/// operators of programs. Its formulas are told there.
+/// The steps of gated recurrent units, forward and back, for `StepStates`: <lod/ops/gru.hpp>, which has the formulas,
+/// and operators of programs launch them.
 #pragma once
 
 #include <lod/core/float16.hpp>
@@ -12,8 +12,8 @@
 
 namespace lod::inline LOD_INTERFACE::kernel {
 
-/// One step, for `StepStates`. `gates` holds the contribution of x to r z n, on return r z n; `products` that of h'.
-/// Null pointers stand for zeros.
+/// One step, for `StepStates`. `gates` holds the contribution of x to r, z and n, on return r, z and n; `products` that
+/// of h'. Null pointers stand for zeros.
 template <class T, bool origin_mode>
 struct GruStep {
   using value_type = T;
@@ -92,7 +92,7 @@ struct GruCandidateStep {
 
   std::int64_t size;
   GruOrder order;
-  const T* bias;  ///< that of n alone
+  const T* bias;  ///< of n only
   const T* hidden_before;
   T* gates;
   T* hidden;
@@ -112,9 +112,9 @@ struct GruCandidateStep {
     lanes.store(hidden + at, kept * before + (lanes.one() - kept) * n);
   }
 };
-/// The step backwards. The gradient with respect to h is the sum of `dhidden`, which may be null, and `dstate`, which
-/// on return holds the part of the gradient with respect to h' that does not go through the products. `dgates` and
-/// `dproducts` are the gradients with respect to the contributions of x and of h' to r z n.
+/// The gradient of a step. The gradient with respect to h is `dhidden`, which may be null, plus `dstate`. On return
+/// `dstate` holds the part of the gradient with respect to h' that does not go through the products, and `dgates` and
+/// `dproducts` hold the gradients with respect to the contributions of x and of h' to r, z and n.
 template <class T, bool origin_mode>
 struct GruStepGrad {
   using value_type = T;
@@ -151,7 +151,7 @@ struct GruStepGrad {
     lanes.store(dstate + at, dh * kept);
   }
 };
-/// The step without `reset_after` backwards: the second half, for z and n. `dstate` and `dgates` as above.
+/// The gradient of a step without `reset_after`: of its second half, for z and n. `dstate` and `dgates` as above.
 template <class T, class Gate = StepSigmoid, class State = StepTanh>
 struct GruCandidateStepGrad {
   using value_type = T;
@@ -182,7 +182,7 @@ struct GruCandidateStepGrad {
     lanes.store(dstate + at, dh * kept);
   }
 };
-/// The first half: from the gradient with respect to r * h' to that for r, and what `dstate` gets of it.
+/// The gradient of the first half: from that with respect to r * h' to that of r; adds to `dstate`.
 template <class T, class Gate = StepSigmoid>
 struct GruResetStepGrad {
   using value_type = T;

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 /// @file
-/// The steps of long short-term memory, forward and back, for `StepStates`: what <lod/ops/lstm.hpp> launches, and the
-/// operators of programs. Its formulas are told there.
+/// The steps of long short-term memory, forward and back, for `StepStates`: <lod/ops/lstm.hpp>, which has the formulas,
+/// and operators of programs launch them.
 #pragma once
 
 #include <lod/core/float16.hpp>
@@ -12,7 +12,7 @@
 
 namespace lod::inline LOD_INTERFACE::kernel {
 
-/// One step, for `StepStates`. `gates` holds i f g o, on entry before their activation functions, on return after. A
+/// One step, for `StepStates`. `gates` holds i, f, g, o, on entry before their activation functions, on return after. A
 /// null `cell_before` stands for zeros.
 template <class T>
 struct LstmStep {
@@ -43,16 +43,16 @@ struct LstmStep {
     lanes.store(hidden + at, o * lanes.hyperbolic_tangent(c));
   }
 };
-/// The functions of the gates i, f and o, of the candidate g, and of the cell, where a program names them.
+/// The functions of the gates i, f and o, of the candidate g, and of the cell, if a program names them.
 struct LstmFunctions {
   StepFunction gates, candidate, cell;
 };
-/// Where in a row of gates each begins.
+/// Where each gate begins in a row of gates.
 struct LstmOrder {
   std::int64_t input, forget, candidate, output;
 };
-/// The step with peepholes: `peepholes` are Pi Pf Po. `bias` is in the order of the gates. Null pointers stand for
-/// zeros. `Gate` is the type of the function of the gates i, f and o, `State` that of those of g and c.
+/// A step with peepholes: `peepholes` are Pi, Pf, Po. `bias` is in the order of the gates. Null pointers stand for
+/// zeros. `Gate` is the type of the function for the gates i, f and o, `State` of the functions for g and c.
 template <class T, class Gate = StepSigmoid, class State = StepTanh>
 struct PeepholeLstmStep {
   using value_type = T;
@@ -91,9 +91,9 @@ struct PeepholeLstmStep {
     lanes.store(hidden + at, o * of_cell(lanes, c));
   }
 };
-/// The step backwards. The gradient with respect to h is the sum of `dhidden`, which may be null, and `dstate`. `dcell`
-/// is the gradient with respect to c, on return that with respect to c'; `dgates` those for the gates before
-/// activation.
+/// The gradient of a step. The gradient with respect to h is `dhidden`, which may be null, plus `dstate`. `dcell` is
+/// the gradient with respect to c, on return with respect to c'; `dgates` receives that with respect to the gates
+/// before activation.
 template <class T>
 struct LstmStepGrad {
   using value_type = T;
@@ -128,8 +128,8 @@ struct LstmStepGrad {
     lanes.store(dcell + at, dc * f);
   }
 };
-/// The step with peepholes backwards. `dpeepholes` are the products that, summed over all rows, are the gradient with
-/// respect to Pi Pf Po; null, as `peepholes`, where there are none.
+/// The gradient of a step with peepholes. `dpeepholes` receives the products whose sums over all rows are the gradients
+/// with respect to Pi, Pf, Po; null, like `peepholes`, if there are none.
 template <class T, class Gate = StepSigmoid, class State = StepTanh>
 struct PeepholeLstmStepGrad {
   using value_type = T;

@@ -9,8 +9,8 @@
 
 namespace lod::inline LOD_INTERFACE::kernel {
 
-/// The logistic function of a step. `back` leads a gradient with respect to `y`, which the function gave, back to what
-/// it was given.
+/// The logistic function in a step. `back` turns the gradient with respect to its result `y` into that with respect to
+/// its argument.
 struct StepSigmoid {
   LOD_ON_THE_CALLERS_SIDE
   template <class Lanes, class V>
@@ -23,7 +23,7 @@ struct StepSigmoid {
     return dy * y * (lanes.one() - y);
   }
 };
-/// The hyperbolic tangent of a step, as StepSigmoid.
+/// The hyperbolic tangent in a step, with the members of StepSigmoid.
 struct StepTanh {
   LOD_ON_THE_CALLERS_SIDE
   template <class Lanes, class V>
@@ -36,7 +36,7 @@ struct StepTanh {
     return dy * (lanes.one() - y * y);
   }
 };
-/// The function of a step that a program names, as StepSigmoid.
+/// A function that a program names, with the members of StepSigmoid.
 struct StepFunction {
   enum Name { SIGMOID, TANH, RELU, IDENTITY };
 

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 /// @file
-/// Operators that update parameters by dense gradients alone: adadelta, adamax, decayed_adagrad, lamb, lars_momentum;
-/// and average_accumulates, which adds up what parameters were after their updates.
+/// Operators that update parameters by dense gradients only: adadelta, adamax, decayed_adagrad, lamb, lars_momentum;
+/// and average_accumulates, which adds up the parameters after each update.
 #pragma once
 
 #include <lod/core/any_tensor.hpp>
@@ -27,8 +27,8 @@
 
 namespace lod::inline LOD_INTERFACE::inline LOD_TARGET::operators_of_programs {
 
-/// The numbers of a dense gradient. Throws ShapeMismatch for a row-sparse one, and where it or a state has another
-/// shape than the parameter.
+/// The numbers of a dense gradient. Throws ShapeMismatch for a row-sparse gradient, and unless the gradient and the
+/// states have the shape of the parameter.
 template <class P, class G, class... States>
 auto dense_numbers(const P& parameter, const G& gradient, const States&... states) {
   if constexpr (operation::is_row_sparse<G>) {
@@ -47,11 +47,12 @@ auto dense_numbers(const P& parameter, const G& gradient, const States&... state
 
 // A finite parameter with finite states stays finite under finite gradients, as with the library's own optimizers.
 
-/// The type in which numbers of type T are updated: squares and their sums neither overflow nor vanish in it.
+/// The type in which numbers of type T are updated: their squares and sums of squares neither overflow nor vanish in
+/// it.
 template <class T>
 using Wide = std::conditional_t<std::same_as<T, double>, long double, double>;
 
-/// A result as a number of type T: the greatest or least one if it is finite and beyond them.
+/// A result as a number of type T: if it is finite but beyond the range of T, the greatest or least T.
 template <class T>
 T nearest(Wide<T> number) noexcept {
   constexpr auto greatest = static_cast<Wide<T>>(std::numeric_limits<T>::max());
@@ -70,7 +71,7 @@ W length_of(std::int64_t count, const F& number) {
   return std::sqrt(squares);
 }
 
-/// Moves a running mean on by `value`, and returns it before it is rounded.
+/// Updates a running mean with `value`, and returns the new mean before it is rounded.
 template <class T>
 Wide<T> averaged(T& mean, double factor, Wide<T> value) {
   const Wide<T> now = factor * mean + (1 - factor) * value;
@@ -100,7 +101,7 @@ struct StepOfDecayedAdagrad {
 struct StepOfAdadelta {
   static constexpr std::array states{StateOf{"AvgSquaredGrad", "AvgSquaredGradOut"},
                                      StateOf{"AvgSquaredUpdate", "AvgSquaredUpdateOut"}};
-  static constexpr double default_rate = 1;  ///< PaddlePaddle 1 had none
+  static constexpr double default_rate = 1;  ///< PaddlePaddle 1 had no LearningRate here
   double rho, epsilon;
   explicit StepOfAdadelta(const OperatorArguments& op)
       : rho(static_cast<double>(op.attr("rho", 0.95f))), epsilon(static_cast<double>(op.attr("epsilon", 1e-6f))) {}
@@ -149,7 +150,7 @@ RunOperator<E> adamax_step(const OperatorArguments& op) {
 
 /// lamb: Param, Grad, LearningRate, Moment1, Moment2, Beta1Pow, Beta2Pow -> ParamOut, Moment1Out, Moment2Out,
 /// Beta1PowOut?, Beta2PowOut?; weight_decay, beta1 = 0.9, beta2 = 0.999, epsilon = 1e-6, always_adapt = false: whether
-/// the step is as long as the parameter also without weight_decay.
+/// the step is scaled to the length of the parameter even without weight_decay.
 template <Executor E>
 RunOperator<E> lamb_step(const OperatorArguments& op) {
   op.expect_attr("multi_precision", false);
@@ -189,9 +190,8 @@ RunOperator<E> lamb_step(const OperatorArguments& op) {
   };
 }
 
-/// Velocity -> VelocityOut; mu, lars_coeff = 0.001, lars_weight_decay = {0.0005}, which PaddlePaddle 1 wrote as a
-/// number without a list, epsilon = 0: momentum, with a rate that follows the length of the parameter beside that of
-/// the gradient.
+/// Velocity -> VelocityOut; mu, lars_coeff = 0.001, lars_weight_decay = {0.0005}, in PaddlePaddle 1 a number rather
+/// than a list, epsilon = 0: momentum with a rate that is scaled by the ratio of the lengths of parameter and gradient.
 struct StepOfLarsMomentum {
   static constexpr std::array states{StateOf{"Velocity", "VelocityOut"}};
   double momentum, coefficient, decay, epsilon;

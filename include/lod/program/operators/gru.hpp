@@ -23,10 +23,10 @@
 
 namespace lod::inline LOD_INTERFACE::inline LOD_TARGET::operators_of_programs {
 
-// gru. Its weights are {D, 3 D} in all, but first a matrix for u and r, {D, 2 D}, then one for c, {D, D}; gates are u,
-// r and c.
+// The weights of gru, {D, 3 D}, consist of a matrix for u and r, {D, 2 D}, followed by one for c, {D, D}. The gates are
+// u, r and c.
 
-/// From the arguments of gru or gru_unit.
+/// The units that the arguments of gru or gru_unit describe.
 template <class T, class E, class Arguments>
 operation::GruUnits<T> gru_units(const OperatorCall<E>& call, const Arguments& in, std::int64_t size) {
   const T* const weights = matrix<T>(call, in.weight, size, 3 * size);
@@ -48,7 +48,7 @@ inline std::optional<kernel::GruFunctions> gru_functions(kernel::StepFunction ga
   return kernel::GruFunctions{gates, candidate};
 }
 
-/// What gru and its gradient read.
+/// The arguments of gru and its gradient.
 struct GruArguments {
   Slot input, initial, weight, bias;
   bool reverse, is_original;
@@ -155,7 +155,7 @@ RunOperator<E> gru_grad(const OperatorArguments& op) {
   };
 }
 
-/// What gru_unit and its gradient read.
+/// The arguments of gru_unit and its gradient.
 struct GruUnitArguments {
   Slot input, before, weight, bias;
   bool is_original;

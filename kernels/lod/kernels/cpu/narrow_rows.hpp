@@ -16,7 +16,7 @@
 
 namespace lod::inline LOD_INTERFACE::kernel::inline LOD_TARGET::cpu {
 
-// Not written by a template parameter: g++ 12 miscompiles vectors whose size depends on one.
+// Without a template parameter: g++ 12 miscompiles vectors whose size depends on one.
 typedef float FloatVector __attribute__((vector_size(sizeof(xsimd::batch<float>))));
 typedef double DoubleVector __attribute__((vector_size(sizeof(xsimd::batch<double>))));
 
@@ -37,7 +37,7 @@ inline decltype(auto) with_narrow_columns(std::int64_t row_size, const Body& bod
   }
 }
 
-/// One narrow row, at the start of so many vectors.
+/// One narrow row, at the start of one or more vectors.
 template <std::size_t columns, class T>
 struct NarrowRow {
   static constexpr std::size_t vectors = (columns + Vector<T>::size - 1) / Vector<T>::size;
@@ -51,6 +51,7 @@ struct NarrowRow {
       return;
     }
     constexpr std::size_t whole = columns / Vector<T>::size;
+#pragma GCC unroll 16
     for (std::size_t v = 0; v != whole; ++v) cpu::store<Y>(to + v * Vector<T>::size, part[v]);
     constexpr auto rest = static_cast<std::int64_t>(columns % Vector<T>::size);
     if constexpr (rest > 0) cpu::store<Y>(to + whole * Vector<T>::size, part[whole], rest);
@@ -87,6 +88,7 @@ template <std::size_t columns, class T, std::size_t rows = 8, class Join>
                                                               const Join& join) noexcept {
   constexpr std::size_t size = Vector<T>::size, kept = rows * columns;
   constexpr std::size_t vectors = (kept + size - 1) / size, last = (2 * kept - 1) / size, next = kept / size;
+#pragma GCC unroll 16
   for (std::size_t v = 0; v < vectors; ++v) {
     const std::size_t low = std::min(next + v, last), high = std::min(low + 1, last);
     numbers[v] = join(numbers[v], window<kept % size>(numbers[low], numbers[high]));
@@ -95,6 +97,7 @@ template <std::size_t columns, class T, std::size_t rows = 8, class Join>
     return join_rows<columns, T, rows / 2>(numbers, join);
   } else {
     NarrowRow<columns, T> row;
+#pragma GCC unroll 16
     for (std::size_t v = 0; v < row.vectors; ++v) row.part[v] = numbers[v];
     return row;
   }
@@ -105,7 +108,7 @@ template <std::size_t first, std::size_t columns>
 struct RepeatedPlaces {
   constexpr std::size_t operator()(std::size_t i) const noexcept { return (first + i) % columns; }
 };
-/// One number for each column again and again, in the vectors that as many rows fill as a vector has numbers.
+/// One number for each column, repeated to fill the vectors of as many rows as a vector has numbers.
 template <std::size_t columns, class A>
 struct RepeatedColumns {
   using V = xsimd::batch<A>;
@@ -142,6 +145,7 @@ struct RepeatedColumns {
   void repeat(const A* row) noexcept {
     alignas(64) A numbers[columns * V::size];
     for (std::size_t i = 0; i < columns * V::size; ++i) numbers[i] = row[i % columns];
+#pragma GCC unroll 16
     for (std::size_t v = 0; v < columns; ++v) vector[v] = V::load_aligned(numbers + v * V::size);
   }
 };

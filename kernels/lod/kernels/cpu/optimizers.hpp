@@ -45,13 +45,13 @@ template <class X>
     return xsimd::select(stays, total, Vector<X>(std::numeric_limits<float>::infinity()));
   }
 }
-/// Whether all numbers of so many vectors of a parameter, and of its states, are finite once they are rounded to T and
-/// to S.
+/// Whether all numbers in vectors of a parameter, and of its states, are finite once they are rounded to T and to S.
 template <class T, class S, std::size_t n, std::size_t vectors>
 [[gnu::always_inline]] inline bool stay_finite(const Vector<T> (&parameter)[vectors],
                                                const std::array<Vector<T>, n> (&states)[vectors]) {
   Vector<T> sum(empty_sum<Accumulator<T>>());
   for (const Vector<T>& numbers : parameter) sum = finite_sum<T>(sum, numbers);
+#pragma GCC unroll 16
   for (std::size_t v = 0; v < vectors; ++v) {
     for (const Vector<T>& state : states[v]) sum = finite_sum<S>(sum, state);
   }
@@ -106,6 +106,7 @@ inline void update(const Rule& given, T* parameter, const std::array<S*, n>& sta
     };
     Vector<T> p[vectors], g;
     std::array<Vector<T>, n> s[vectors];
+#pragma GCC unroll 16
     for (std::size_t v = 0; v < vectors; ++v) {
       p[v] = read(parameter, v);
       std::transform(states.begin(), states.end(), s[v].begin(), [&](const S* state) { return read(state, v); });
@@ -129,6 +130,7 @@ inline void update(const Rule& given, T* parameter, const std::array<S*, n>& sta
         for (std::size_t k = 0; Vector<T> & state : s[0]) state = Vector<T>::load_aligned(updated.states[k++]);
       }
     }
+#pragma GCC unroll 16
     for (std::size_t v = 0; v < vectors; ++v) {
       write(parameter, v, p[v]);
       auto state = states.begin();

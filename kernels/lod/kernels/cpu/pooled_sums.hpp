@@ -119,7 +119,7 @@ class PooledSums {
   }
   /// Whether results of consecutive sequences are still in the cache once written, and can be checked then.
   bool stays_in_caches() const noexcept { return !to_ && !output_.past_caches(); }
-  /// Where a sum is not finite, its pooled result is not, either.
+  /// If a sum is not finite, its pooled result is not finite either.
   bool seem_finite(std::int64_t begin, std::int64_t end) const {
     return cpu::seem_finite(row(begin), (end - begin) * row_size_);
   }
@@ -155,20 +155,24 @@ class PooledSums {
     if (type_ != PoolType::SUM) {
       if constexpr (std::floating_point<T>) {
         const Vector<T> divisor(pool_divisor<T>(type_, sequences_.length(i)));
+#pragma GCC unroll 16
         for (std::size_t v = 0; v < vectors; ++v) sums[v] /= divisor;
       } else {
         alignas(64) T numbers[vectors * Vector<T>::size];
+#pragma GCC unroll 16
         for (std::size_t v = 0; v < vectors; ++v) sums[v].store_aligned(numbers + v * Vector<T>::size);
         return finish_sum(type_, sequences_.length(i), numbers, row_size_, out);
       }
     }
     if (row_size_ % lanes < T >> 0) {
+#pragma GCC unroll 16
       for (std::size_t v = 0; v < vectors; ++v) {
         const std::int64_t column = static_cast<std::int64_t>(v) * lanes<T>;
         store_first(out + column, sums[v], std::min(row_size_ - column, lanes<T>), 0);
       }
       return;
     }
+#pragma GCC unroll 16
     for (std::size_t v = 0; v < vectors; ++v) {
       T* const part = out + v * Vector<T>::size;
       vectors_past_caches_ ? write_vector(part, sums[v]) : store<T>(part, sums[v]);

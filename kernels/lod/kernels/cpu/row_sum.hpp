@@ -18,8 +18,8 @@
 
 namespace lod::inline LOD_INTERFACE::kernel::inline LOD_TARGET::cpu {
 
-/// Reads consecutive rows. `readable` numbers from `first` on may be read, rows or not: a caller that vouches for more
-/// than its rows spares narrow ones a slow tail. `far`: the rows are in more memory than caches hold.
+/// Reads consecutive rows. `readable` numbers from `first` on may be read, rows or not: if a caller allows more than
+/// its rows, narrow rows need no slow tail. `far`: the rows are in more memory than caches hold.
 template <class T>
 struct ContiguousRows {
   const T* first;
@@ -116,17 +116,21 @@ template <std::size_t columns, class T, class Join>
       const std::int64_t before = v * lanes<T>;
       return load(x + std::min(before, left), std::min(left - before, lanes<T>), empty);
     };
+#pragma GCC unroll 16
     for (std::size_t v = 0; v < vectors; ++v) {
       const auto place = static_cast<std::int64_t>(v);
       accumulators[v] = join(read(place), read(place + static_cast<std::int64_t>(vectors)));
     }
     return join_rows<columns, T>(accumulators, join);
   }
+#pragma GCC unroll 16
   for (std::size_t v = 0; v < vectors; ++v) accumulators[v] = Vector<T>(empty);
   for (; left >= block; left -= block, readable -= block, x += block) {
+#pragma GCC unroll 16
     for (std::size_t v = 0; v < vectors; ++v) accumulators[v] = join(accumulators[v], load(x + v * Vector<T>::size));
   }
   // The values that replace missing rows change nothing.
+#pragma GCC unroll 16
   for (std::size_t v = 0; v < vectors; ++v) {
     const auto before = static_cast<std::int64_t>(v) * lanes<T>;
     accumulators[v] =
@@ -147,11 +151,12 @@ inline void sum_narrow_leaf(const Rows& rows, std::int64_t first, std::int64_t c
   if constexpr (std::same_as<Rows, ContiguousRows<T>>) {
     sum_narrow_rows<columns, T>(rows, first, count).store(sum);
   } else {
-    // Sixteen rows at a time are brought side by side.
+    // Sixteen rows at a time are arranged side by side.
     constexpr std::size_t vectors = narrow_vectors<columns, T>;
     constexpr auto row_size = static_cast<std::int64_t>(columns);
     alignas(64) A block[16 * columns + Vector<T>::size]{};
     Vector<T> accumulators[vectors];
+#pragma GCC unroll 16
     for (std::size_t v = 0; v < vectors; ++v) accumulators[v] = Vector<T>(empty_sum<A>());
     for (std::int64_t begin = 0; begin < count; begin += 16) {
       const std::int64_t some = std::min<std::int64_t>(count - begin, 16);
@@ -164,6 +169,7 @@ inline void sum_narrow_leaf(const Rows& rows, std::int64_t first, std::int64_t c
           for (std::size_t column = 0; column < columns; ++column) to[column] = static_cast<A>(x[column]);
         }
       }
+#pragma GCC unroll 16
       for (std::size_t v = 0; v < vectors; ++v) {
         const std::int64_t at = static_cast<std::int64_t>(v) * lanes<T>;
         accumulators[v] += load_first<A>(block + at, some * row_size - at, empty_sum<A>(), lanes<T>);
@@ -182,14 +188,19 @@ template <std::size_t vectors, class T>
 [[gnu::always_inline]] inline void add_four_rows(const T* a, const T* b, const T* c, const T* d,
                                                  Vector<T> (&sums)[vectors]) {
   Vector<T> low[vectors], high[vectors];
+#pragma GCC unroll 16
   for (std::size_t v = 0; v < vectors; ++v) low[v] = load(a + v * Vector<T>::size);
   keep_order();
+#pragma GCC unroll 16
   for (std::size_t v = 0; v < vectors; ++v) low[v] += load(b + v * Vector<T>::size);
   keep_order();
+#pragma GCC unroll 16
   for (std::size_t v = 0; v < vectors; ++v) high[v] = load(c + v * Vector<T>::size);
   keep_order();
+#pragma GCC unroll 16
   for (std::size_t v = 0; v < vectors; ++v) high[v] += load(d + v * Vector<T>::size);
   keep_order();
+#pragma GCC unroll 16
   for (std::size_t v = 0; v < vectors; ++v) sums[v] += low[v] + high[v];
 }
 /// The vectors of each row that are read at a time: with 8 vectors of sums, two rows of them fit the registers.
@@ -228,7 +239,7 @@ struct VectorRow {
   [[gnu::always_inline]] Vector<T>& operator[](std::size_t v) { return part[v / some][v % some]; }
 };
 
-/// Adds rows of so many vectors to `sums`, which stay in registers until all are added: always inlined. The additions
+/// Adds rows of several vectors to `sums`, which stay in registers until all are added: always inlined. The additions
 /// are those of `add_wide_rows`.
 template <std::size_t vectors, class T, class Rows>
 [[gnu::always_inline]] inline void add_vector_rows(const Rows& rows, std::int64_t first, std::int64_t count,
@@ -241,6 +252,7 @@ template <std::size_t vectors, class T, class Rows>
     prefetch_after<4, T>(rows, first + row, row_size);
     const T *a = row_at<T>(rows, first + row), *b = row_at<T>(rows, first + row + 1);
     const T *c = row_at<T>(rows, first + row + 2), *d = row_at<T>(rows, first + row + 3);
+#pragma GCC unroll 16
     for (std::size_t part = 0; part < parts; ++part, a += part_size, b += part_size, c += part_size, d += part_size) {
       add_four_rows<some, T>(a, b, c, d, sums.part[part]);
     }
@@ -248,6 +260,7 @@ template <std::size_t vectors, class T, class Rows>
   for (; row < count; ++row) {
     prefetch_after<1, T>(rows, first + row, row_size);
     const T* const a = row_at<T>(rows, first + row);
+#pragma GCC unroll 16
     for (std::size_t v = 0; v < vectors; ++v) sums[v] += load(a + v * Vector<T>::size);
   }
 }
@@ -255,10 +268,12 @@ template <std::size_t vectors, class T, class Rows>
 template <SumFrom from, std::size_t vectors, class T, class Rows>
 inline void add_vector_rows(const Rows& rows, std::int64_t first, std::int64_t count, T* sum) {
   VectorRow<vectors, T> sums;
+#pragma GCC unroll 16
   for (std::size_t v = 0; v < vectors; ++v) {
     sums[v] = from == SumFrom::GIVEN ? load(sum + v * Vector<T>::size) : Vector<T>(empty_sum<T>());
   }
   add_vector_rows<vectors, T>(rows, first, count, sums);
+#pragma GCC unroll 16
   for (std::size_t v = 0; v < vectors; ++v) store<T>(sum + v * Vector<T>::size, sums[v]);
 }
 

@@ -189,24 +189,28 @@ class RunningSums {
   }
 
  private:
-  /// Sums `count` rows from x on, or backwards from there, over so many vectors of columns from `first` on, the last of
+  /// Sums `count` rows from x on, or backwards from there, over several vectors of columns from `first` on, the last of
   /// which has `width` numbers.
   template <std::size_t vectors>
   void sum_columns(const T* x, std::int64_t count, std::int64_t first, std::int64_t width, const Base& base, A* totals,
                    Y* y) const noexcept {
     const std::int64_t step = reverse_ ? -row_size_ : row_size_;
     Vector<T> sums[vectors];
+#pragma GCC unroll 16
     for (std::size_t v = 0; v < vectors; ++v) sums[v] = load_vector(totals + first + v * Vector<T>::size, width);
     for (std::int64_t k = 0; k < count; ++k) {
       const std::int64_t row = k * step;
+#pragma GCC unroll 16
       for (std::size_t v = 0; v < vectors; ++v) {
         const std::int64_t column = first + static_cast<std::int64_t>(v) * lanes<T>;
-        const Vector<T> before = sums[v];
-        sums[v] = before + load_vector(x + row + column, width);
+        Vector<T> sum = sums[v];
+        sums[v] += load_vector(x + row + column, width);
         if (!y) continue;
-        store_first(y + row + column, base(column, width, exclusive_ ? before : sums[v]), width, width);
+        if (!exclusive_) sum = sums[v];  // not `?:`, which would choose between the two in memory
+        store_first(y + row + column, base(column, width, sum), width, width);
       }
     }
+#pragma GCC unroll 16
     for (std::size_t v = 0; v < vectors; ++v) store_first(totals + first + v * Vector<T>::size, sums[v], width, width);
   }
 
@@ -267,7 +271,7 @@ struct Kernel<SequenceCumsum> {
     cpu::LongSequences long_ones(executor, sequences,
                                  cpu::longest_alone(executor, sequences, row_bytes, chunk_rows(row_size)));
     const Workspace::Loan<A> numbers(executor.workspace(), 2 * leaves_of(long_ones.longest()) * row_size);
-    // In place, the cache lines are in the cache already.
+    // In place, the lines are already in the cache.
     const bool in_place = static_cast<const void*>(x) == y;
     const cpu::LargeOutput output(in_place ? 0 : lod::detail::bytes_of<Y>(sequences.rows(), row_size));
     cpu::parallel_sequences(executor, sequences, row_bytes, [&](std::int64_t begin, std::int64_t end, int thread) {

@@ -11,6 +11,7 @@
 #include <lod/kernels/cpu/narrow_rows.hpp>
 #include <lod/kernels/cpu/parallel.hpp>
 #include <lod/kernels/cpu/row_sum.hpp>
+#include <lod/kernels/cpu/sequence_sums.hpp>
 #include <lod/kernels/cpu/vector.hpp>
 #include <lod/kernels/moments.hpp>
 #include <lod/ops/sequence_mean_var.hpp>
@@ -40,6 +41,7 @@ void narrow_leaf_distances(const ContiguousRows<T>& rows, std::int64_t count, Ac
     const A number = shift_by([&](std::int64_t row) { return static_cast<A>(rows.first[row]); });
     std::fill_n(shift_row, 2 * V::size, number);
   } else {
+#pragma GCC unroll 16
     for (std::size_t v = 0; v < parts; ++v) {
       const V numbers = shift_by([&](std::int64_t row) {
         const auto at = static_cast<std::int64_t>(v) * lanes<T>, i = row * static_cast<std::int64_t>(columns) + at;
@@ -51,6 +53,7 @@ void narrow_leaf_distances(const ContiguousRows<T>& rows, std::int64_t count, Ac
   copy(shift_row, columns, shift);
   const RepeatedColumns<columns, A> shifts(shift_row);
   V sums[vectors], all_squares[vectors];
+#pragma GCC unroll 16
   for (std::size_t v = 0; v < vectors; ++v) sums[v] = all_squares[v] = V(empty_sum<A>());
   const auto add = [&](std::size_t v, const V& distance) {
     sums[v] += distance;
@@ -59,8 +62,10 @@ void narrow_leaf_distances(const ContiguousRows<T>& rows, std::int64_t count, Ac
   const T* x = rows.first;
   std::int64_t left = count * static_cast<std::int64_t>(columns), readable = rows.readable;
   for (; left >= block; left -= block, readable -= block, x += block) {
+#pragma GCC unroll 16
     for (std::size_t v = 0; v < vectors; ++v) add(v, load(x + v * V::size) - shifts.vector[v % columns]);
   }
+#pragma GCC unroll 16
   for (std::size_t v = 0; v < vectors && left > 0; ++v, left -= lanes<T>, readable -= lanes<T>, x += lanes<T>) {
     const V distance = load_first(x, left, A{}, readable) - shifts.vector[v % columns];
     add(v, xsimd::select(first_lanes<T>(left), distance, V(A{})));
@@ -78,6 +83,7 @@ template <std::size_t vectors, class T>
   const MomentsArithmetic arithmetic;
   V shifts[vectors], sums[vectors], squares[vectors];
   const auto at = [](std::size_t v) { return static_cast<std::int64_t>(v) * lanes<T>; };
+#pragma GCC unroll 16
   for (std::size_t v = 0; v < vectors; ++v) {
     shifts[v] = V::load_unaligned(to.shift() + column + at(v));
     sums[v] = V::load_unaligned(to.sum() + column + at(v));
@@ -91,6 +97,7 @@ template <std::size_t vectors, class T>
   std::int64_t row = 0;
   for (; row + 4 <= count; row += 4) {
     if (column == 0) prefetch_after<4, T>(rows, row, rows.row_size);
+#pragma GCC unroll 16
     for (std::size_t v = 0; v < vectors; ++v) {
       const V a = distance(row, v), b = distance(row + 1, v), c = distance(row + 2, v), d = distance(row + 3, v);
       sums[v] += (a + b) + (c + d);
@@ -99,12 +106,14 @@ template <std::size_t vectors, class T>
     }
   }
   for (; row < count; ++row) {
+#pragma GCC unroll 16
     for (std::size_t v = 0; v < vectors; ++v) {
       const V a = distance(row, v);
       sums[v] += a;
       squares[v] += arithmetic.product(a, a);
     }
   }
+#pragma GCC unroll 16
   for (std::size_t v = 0; v < vectors; ++v) {
     sums[v].store_unaligned(to.sum() + column + at(v));
     squares[v].store_unaligned(to.squares() + column + at(v));
@@ -181,7 +190,7 @@ void join_chunk_moments(const MomentsScratch<A>& scratch, A* all, std::int64_t r
   });
 }
 
-/// What is known of a column whose sums have become infinite or NaN.
+/// The MeanVarNumbers of a column whose sums have become infinite or NaN.
 template <class T>
 [[gnu::noinline]] MeanVarNumbers<Accumulator<T>> careful_column(const ContiguousRows<T>& rows, std::int64_t count,
                                                                 std::int64_t column, bool unbiased) {
@@ -190,7 +199,7 @@ template <class T>
   return careful_mean_var<A>(read, count, unbiased, MomentsArithmetic());
 }
 
-/// Works out means and variances from moments(column), which are a number's or a vector's.
+/// Computes means and variances from moments(column), of single numbers or of vectors.
 template <class T, class MomentsOf>
 void finish_moments(const ContiguousRows<T>& rows, std::int64_t count, bool unbiased,
                     const MomentsScratch<Accumulator<T>>& scratch, const MomentsOf& moments) {
@@ -205,11 +214,7 @@ void finish_moments(const ContiguousRows<T>& rows, std::int64_t count, bool unbi
     MomentsScratch<A>::store(error + column, numbers.mean_error);
     MomentsScratch<A>::store(variance + column, numbers.variance);
   });
-  unsigned others = 0;
-  for (std::int64_t column = 0; column < rows.row_size; ++column) {
-    others |= unsigned{!is_finite(mean[column])} | unsigned{!is_finite(variance[column])};
-  }
-  if (others == 0) return;
+  if (seem_finite(mean, rows.row_size) && seem_finite(variance, rows.row_size)) return;
   for (std::int64_t column = 0; column < rows.row_size; ++column) {
     if (is_finite(mean[column]) && is_finite(variance[column])) continue;
     const MeanVarNumbers<A> numbers = careful_column(rows, count, column, unbiased);
@@ -219,7 +224,8 @@ void finish_moments(const ContiguousRows<T>& rows, std::int64_t count, bool unbi
   }
 }
 
-/// Means and variances of short sequences of narrow rows: the sums of one after the other, then all at once.
+/// Means and variances of short sequences of narrow rows: the sums of one sequence after the other, then the results of
+/// all at once.
 template <class T>
 class NarrowMoments {
   using A = Accumulator<T>;
@@ -228,7 +234,7 @@ class NarrowMoments {
  public:
   explicit NarrowMoments(std::int64_t row_size) noexcept : row_size_(row_size) {}
 
-  /// Where those from `first` on end that are handled together; `first` where there is none.
+  /// The end of the sequences from `first` on that are handled together; `first` if there are none.
   std::int64_t block_end(const Segments& sequences, std::int64_t first, std::int64_t end) const noexcept {
     if (row_size_ > narrow_row_size) return first;
     const std::int64_t stop = std::min(end, first + most / row_size_);

@@ -15,6 +15,7 @@
 #include <lod/kernels/cpu/row_sum.hpp>
 #include <lod/kernels/cpu/sequence_sums.hpp>
 #include <lod/kernels/cpu/vector.hpp>
+#include <lod/kernels/cpu/widened_sequences.hpp>
 #include <lod/ops/sequence_pool.hpp>
 
 #include <algorithm>
@@ -40,14 +41,27 @@ void pool_sums(const CpuExecutor& executor, const T* x, const Segments& sequence
   if constexpr (divides_wide_sums<T>) {
     if (type != PoolType::SUM) return sum_sequences_exactly<T>(executor, sequences, row_size, rows_of, finish);
   }
-  if constexpr (ShortSequences<T>::available) {
-    if (row_size == 1) {
+  if (row_size == 1) {
+    const auto each = [=](std::int64_t i, std::int64_t count) {
+      return sum_narrow_sequences<1, T>(sequences, i, count, rows_of, finish);
+    };
+    if constexpr (ShortSequences<T>::available) {
       const auto pool = [=](const ShortSequences<T>& some, std::int64_t i, T* pooled) {
         return some.pool_sums(i, type, pad_value, pooled);
       };
-      sum_sequences<T>(executor, sequences, row_size, rows_of, finish,
-                       PooledShortSequences(ShortSequences<T>(x, sequences, sequences.rows()), pool, pad_value, y));
-      return;
+      const PooledShortSequences some(ShortSequences<T>(x, sequences, sequences.rows()), pool, pad_value, y);
+      return sum_sequences<T>(executor, sequences, 1, rows_of, finish, TriedInTurn(some, each));
+    } else if constexpr (widens_short_sequences<T>) {
+      const auto pool = [=](const auto& some, std::int64_t i, float* pooled) {
+        return some.pool_sums(i, type, 0, pooled);
+      };
+      const WidenedShortSequences widened(x, sequences, pad_value, pool, y);
+      // The roots by which integers are divided are not exact in float.
+      const bool exact = !std::integral<T> || type != PoolType::SQRT;
+      const auto some = [=](std::int64_t i) { return exact ? widened(i) : all_short_sequences; };
+      return sum_sequences<T>(executor, sequences, 1, rows_of, finish, TriedInTurn(some, each));
+    } else {
+      return sum_sequences<T>(executor, sequences, 1, rows_of, finish, each);
     }
   }
   sum_sequences_by_vectors<T>(executor, sequences, row_size, rows_of, finish);
@@ -99,7 +113,7 @@ void pool_extremes(const Rows& rows, std::int64_t length, std::int64_t row_size,
       }
       *y = static_cast<T>(lane[0]);
       if constexpr (std::floating_point<A>) {
-        // Zeros of both signs are equal: the first one wins, in whatever lane it was.
+        // Zeros of both signs are equal: the first one wins, whichever lane it was in.
         if (lane[0] == 0) *y = *std::find(x, x + length, *y);
       }
       return;
@@ -129,13 +143,14 @@ template <class T>
 inline Vector<T> bits_of_places(const xsimd::batch<Place<T>>& places) noexcept {
   return std::bit_cast<Vector<T>>(places);
 }
-/// So many vectors of rows [first, last), from `column` on: what wins against `y` replaces it, and the row's number
-/// replaces the one in `place`. Both stay in registers meanwhile.
+/// For several vectors of rows [first, last), from `column` on: numbers that win replace those in `y`, and their rows
+/// those in `place`. Both stay in registers meanwhile.
 template <bool minimum, std::size_t vectors, class T, class Rows>
 inline void keep_rows_and_places(const Rows& rows, std::int64_t first, std::int64_t last, std::int64_t column, T* y,
                                  Place<T>* place) {
   using Places = xsimd::batch<Place<T>>;
   Vector<T> best[vectors], places[vectors];
+#pragma GCC unroll 16
   for (std::size_t v = 0; v < vectors; ++v) {
     best[v] = load(y + v * Vector<T>::size);
     places[v] = bits_of_places<T>(Places::load_unaligned(place + v * Vector<T>::size));
@@ -143,6 +158,7 @@ inline void keep_rows_and_places(const Rows& rows, std::int64_t first, std::int6
   for (std::int64_t row = first; row < last; ++row) {
     const T* const candidates = rows(row) + column;
     const Vector<T> here = bits_of_places<T>(Places(static_cast<Place<T>>(row)));
+#pragma GCC unroll 16
     for (std::size_t v = 0; v < vectors; ++v) {
       const Vector<T> candidate = load(candidates + v * Vector<T>::size);
       const auto won = minimum ? falls_below(candidate, best[v]) : exceeds(candidate, best[v]);
@@ -150,6 +166,7 @@ inline void keep_rows_and_places(const Rows& rows, std::int64_t first, std::int6
       places[v] = xsimd::select(won, here, places[v]);
     }
   }
+#pragma GCC unroll 16
   for (std::size_t v = 0; v < vectors; ++v) {
     store<T>(y + v * Vector<T>::size, best[v]);
     std::bit_cast<Places>(places[v]).store_unaligned(place + v * Vector<T>::size);
@@ -196,7 +213,7 @@ void pool_extremes_and_places(const Rows& rows, std::int64_t length, std::int64_
     }
     if (row_size == 1) {
       pool_extremes<minimum>(rows, length, 1, y);
-      // Equal to it, or a NaN as it is one: zeros of both signs are equal, and so are all NaNs.
+      // Equal numbers, where zeros of both signs are equal, and so are all NaNs.
       const auto best = static_cast<Accumulator<T>>(*y);
       const auto stands = [best](const T& number) {
         const auto a = static_cast<Accumulator<T>>(number);
@@ -272,14 +289,7 @@ void pool_sequence_extremes(const CpuExecutor& executor, const T* x, const Segme
       if (rows) fill<std::int64_t>(rows, row_size, -1);
     };
     if constexpr (ShortSequences<T>::available) {
-      if (row_size == 1 && !index) {
-        const auto pool_some = [=](const ShortSequences<T>& some, std::int64_t i, T* pooled) {
-          return some.template pool_extremes<minimum>(i, pad_value, pooled);
-        };
-        const PooledShortSequences some(ShortSequences<T>(x, sequences, sequences.rows()), pool_some, pad_value, y);
-        return for_each_short_sequence(begin, end, some, one);
-      }
-      if (row_size == 1) {
+      if (row_size == 1 && index) {
         const ShortSequences<T> short_ones(x, sequences, sequences.rows());
         const auto some = [=](std::int64_t i) {
           if (sequences.begin(i) == sequences.begin(i + short_sequences)) {
@@ -295,12 +305,26 @@ void pool_sequence_extremes(const CpuExecutor& executor, const T* x, const Segme
       }
     }
     if constexpr (compares_by_vectors<T>) {
-      const bool narrow = row_size <= narrow_row_size && (row_size > 1 || !std::same_as<T, Accumulator<T>>);
-      if (narrow && !index) {
-        const auto some = [=](std::int64_t i) {
+      if (row_size <= narrow_row_size && !index) {
+        const auto narrow = [=](std::int64_t i) {
           return pool_narrow_extremes<minimum>(x, sequences, row_size, i, longest, y + i * row_size);
         };
-        return for_each_short_sequence(begin, end, some, one);
+        [[maybe_unused]] const auto in_turn = [&](const auto& some) {
+          for_each_short_sequence(begin, end, TriedInTurn(some, narrow), one);
+        };
+        if constexpr (ShortSequences<T>::available) {
+          const auto pool_some = [=](const ShortSequences<T>& some, std::int64_t i, T* pooled) {
+            return some.template pool_extremes<minimum>(i, pad_value, pooled);
+          };
+          const ShortSequences<T> some(x, sequences, sequences.rows());
+          if (row_size == 1) return in_turn(PooledShortSequences(some, pool_some, pad_value, y));
+        } else if constexpr (widens_short_sequences<T>) {
+          const auto pool_some = [](const auto& some, std::int64_t i, float* pooled) {
+            return some.template pool_extremes<minimum>(i, 0, pooled);
+          };
+          if (row_size == 1) return in_turn(WidenedShortSequences(x, sequences, pad_value, pool_some, y));
+        }
+        return for_each_short_sequence(begin, end, narrow, one);
       }
     }
     for (std::int64_t i = begin; i < end; ++i) one(i);

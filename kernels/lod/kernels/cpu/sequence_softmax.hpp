@@ -121,7 +121,7 @@ class Softmax {
   bool shifted_ = false;
 };
 
-/// A sequence of at most so many numbers keeps its exponentials in scratch memory, which fits the second-level cache;
+/// The exponentials of a sequence of at most this size are kept in scratch memory, which fits the second-level cache;
 /// those of a longer one are computed twice.
 inline constexpr std::int64_t kept_numbers = 65536;
 
@@ -238,6 +238,7 @@ inline void softmax_grad_narrow(const T* dy, const T* y, std::int64_t rows, T* d
   Vector<T> sums[narrow_vectors<columns, T>];
   for (auto& sum : sums) sum = Vector<T>(A{});
   for (std::int64_t i = 0; i < numbers;) {
+#pragma GCC unroll 16
     for (std::size_t v = 0; v < narrow_vectors<columns, T> && i < numbers; ++v, i += lanes<T>) {
       Vector<T> term = softmax_grad_term<logarithm>(load_first(dy + i, numbers - i, A{}, room - i),
                                                     load_first(y + i, numbers - i, A{}, room - i));
@@ -254,8 +255,10 @@ inline void softmax_grad_narrow(const T* dy, const T* y, std::int64_t rows, T* d
   constexpr std::int64_t block = static_cast<std::int64_t>(columns) * lanes<T>;
   std::int64_t i = 0;
   for (; i + block <= numbers; i += block) {
+#pragma GCC unroll 16
     for (std::size_t v = 0; v < columns; ++v) write(i + static_cast<std::int64_t>(v) * lanes<T>, lanes<T>, v);
   }
+#pragma GCC unroll 16
   for (std::size_t v = 0; v < columns && i < numbers; ++v, i += lanes<T>) {
     write(i, std::min(numbers - i, lanes<T>), v);
   }

@@ -244,8 +244,8 @@ inline xsimd::batch_bool<A> is_negative_zero(const xsimd::batch<A>& numbers) {
   return (numbers == zero) & (xsimd::batch<A>(A{1}) / numbers < zero);
 }
 
-/// Whether functions that also run on GPUs may be called with vectors. When nvcc compiles for a GPU it also parses the
-/// functions for the CPU, to no end, and rejects vectors in functions for both.
+/// Whether functions that also run on GPUs may be called with vectors. When nvcc compiles for a GPU, it also parses the
+/// functions for the CPU, though it does not need them, and rejects vectors in functions for both.
 #ifdef __CUDA_ARCH__
 inline constexpr bool calls_with_vectors = false;
 #else
@@ -275,23 +275,29 @@ inline void transform(const A* a, const B* b, std::int64_t count, Y* y, const F&
   }
 }
 
-/// Fewer 16-bit numbers are converted faster one by one.
-inline constexpr std::int64_t few_halves = 4;
+/// Whether `convert` computes by vectors: g++ vectorizes such loops by itself with -O3 only, and not where one of the
+/// types has 16 bits.
+template <class X, class Y>
+inline constexpr bool converts_by_vectors = lod::detail::Half<X> || lod::detail::Half<Y> ||
+                                            (std::floating_point<X> && std::same_as<X, Y>);
+/// Fewer numbers are converted faster one by one.
+template <class X, class Y>
+inline constexpr std::int64_t few_numbers = std::same_as<X, Y>&& std::floating_point<X> ? lanes<X> : 4;
 
-/// y[i] = f(x[i]), computed in the accumulator's type and rounded to Y. f takes numbers as well as vectors: compilers
-/// vectorize such loops by themselves, but not where one of the types has 16 bits. x and y may be the same.
+/// y[i] = f(x[i]), computed in the accumulator's type and rounded to Y. f takes numbers as well as vectors. x and y may
+/// be the same.
 template <class X, class Y, class F>
 inline void convert(const X* x, std::int64_t count, Y* y, const F& f) {
-  if constexpr (lod::detail::Half<X> || lod::detail::Half<Y>) {
-    if (count >= few_halves) return transform(x, count, y, f);
+  if constexpr (converts_by_vectors<X, Y>) {
+    if (count >= few_numbers<X, Y>) return transform(x, count, y, f);
   }
   for (std::int64_t i = 0; i < count; ++i) y[i] = static_cast<Y>(f(static_cast<Accumulator<X>>(x[i])));
 }
 /// y[i] = f(a[i], b[i]).
 template <class A, class B, class Y, class F>
 inline void convert(const A* a, const B* b, std::int64_t count, Y* y, const F& f) {
-  if constexpr (lod::detail::Half<A> || lod::detail::Half<B> || lod::detail::Half<Y>) {
-    if (count >= few_halves) return transform(a, b, count, y, f);
+  if constexpr (lod::detail::Half<B> || converts_by_vectors<A, Y>) {
+    if (count >= few_numbers<A, Y>) return transform(a, b, count, y, f);
   }
   for (std::int64_t i = 0; i < count; ++i) {
     y[i] = static_cast<Y>(f(static_cast<Accumulator<A>>(a[i]), static_cast<Accumulator<B>>(b[i])));
@@ -303,7 +309,7 @@ inline void convert(const X* x, std::int64_t count, Y* y) {
   convert(x, count, y, [](const auto& number) { return number; });
 }
 
-/// Where rows at random addresses most likely are. What is read only once comes from memory.
+/// Where rows at random addresses most likely are. Rows that are read only once come from memory.
 enum class Whereabouts { CACHE, MEMORY };
 
 /// Prefetches a row that will soon be read or written: random rows are limited by latency, not by bandwidth. At most
@@ -322,7 +328,7 @@ template <class T>
     for (std::int64_t i = 0; i < row_size && i < 4 * line; i += line) __builtin_prefetch(row + i, 0, 3);
   }
 }
-/// Rows at random addresses are prefetched when so many others are still before them.
+/// How many rows ahead rows at random addresses are prefetched.
 inline constexpr std::int64_t prefetch_distance = 32;
 
 /// The compiler does not move any read from after this call to before it.
