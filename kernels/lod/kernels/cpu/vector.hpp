@@ -146,6 +146,12 @@ inline Vector<T> load(const T* x, std::int64_t count, Accumulator<T> fill) {
   if constexpr (lod::detail::Half<T>) {
     const auto first = __builtin_bit_cast(Vector<T>, HalfVector::load(x, std::max<std::int64_t>(count, 0)));
     return xsimd::select(first_lanes<T>(count), first, Vector<T>(fill));
+  } else if constexpr (std::same_as<T, float>) {
+    // Not by an array: a vector would wait until the numbers that were written one by one are in the cache.
+    HalfVector::Floats numbers{};
+#pragma GCC unroll 16
+    for (std::int64_t i = 0; i < lanes<T>; ++i) numbers[i] = i < count ? x[i] : fill;
+    return __builtin_bit_cast(Vector<T>, numbers);
   } else {
     alignas(64) Accumulator<T> wide[Vector<T>::size];
     for (std::int64_t i = 0; i < lanes<T>; ++i) wide[i] = i < count ? static_cast<Accumulator<T>>(x[i]) : fill;
