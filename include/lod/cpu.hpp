@@ -2,9 +2,9 @@
 /// @file
 /// The CPU back end: the kernels of every operation for CpuExecutor. xsimd is included here and nowhere else.
 ///
-/// Or from the library lodtensor::cpu, whose target defines LOD_CPU_LIBRARY: kernels for elements of type float,
-/// double, float16, bfloat16, int32 and int64 are then called, not compiled, threads included, and use the widest
-/// vectors that the processor has at run time, whatever flags the including file is compiled with: see
+/// With the library lodtensor::cpu, whose target defines LOD_CPU_LIBRARY, kernels for elements of type float, double,
+/// float16, bfloat16, int32 and int64, and the code for threads, come from the library instead of being compiled. They
+/// use the widest vectors that the processor has at run time, whatever the flags of the including file: see
 /// <lod/instruction_set.hpp>. Kernels for other elements, and those that call functions of the caller's, still come
 /// from the headers.
 #pragma once

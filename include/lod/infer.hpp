@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 /// @file
-/// What operations give, worked out from descriptions. Documented in <lod/ops/infer.hpp>.
+/// The results of operations, described from descriptions of their arguments. Documented in <lod/ops/infer.hpp>.
 #pragma once
 
 #include <lod/ops/infer.hpp>

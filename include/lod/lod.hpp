@@ -3,7 +3,7 @@
 /// The core, the operations and their kernels for the CPU. Everything else has headers of its own:
 /// - any_tensor.hpp: tensors whose type is known at run time; nested.hpp, mdspan.hpp: other forms of slices;
 /// - desc.hpp, program.hpp, program_partition.hpp: descriptions and programs; variable.hpp, scope.hpp, plan_memory.hpp:
-///   what programs work on;
+///   the variables and the memory of programs;
 /// - io/text.hpp, io/json.hpp, io/npy.hpp: text and files; arrow.hpp: Arrow arrays;
 /// - proto.hpp, io/file.hpp, io/paddle.hpp, io/npz.hpp, xtensor.hpp, dlpack.hpp: these need another library;
 /// - thrust.hpp, cuda.hpp: other executors.

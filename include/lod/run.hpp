@@ -1,10 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 /// @file
-/// Programs run, and are trained: operators, what runs them, gradients, and what is worked out before a run. Documented
+/// Running and training programs: operators, the interpreter, gradients, and what is computed before a run. Documented
 /// in <lod/program/run.hpp> and beside it in operator.hpp, backward.hpp, minimize.hpp, infer_shapes.hpp, prune.hpp and
 /// trace.hpp. All of it is compiled with the including file, which takes a while, unless it comes from the library
-/// lodtensor::cpu, or from kernels/instantiate/operators.cpp, compiled once with LOD_OPERATORS_LIBRARY as are those who
-/// link it. What runs programs on GPUs comes from the library lodtensor::cuda, or is compiled by nvcc.
+/// lodtensor::cpu, or from kernels/instantiate/operators.cpp, which is compiled once; that file and all that link it
+/// define LOD_OPERATORS_LIBRARY. The code that runs programs on GPUs comes from the library lodtensor::cuda, or is
+/// compiled by nvcc.
 #pragma once
 
 #include <lod/program/backward.hpp>

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 /// @file
-/// Variable: a value of any of the types that descriptions have. Documented in <lod/program/variable.hpp>.
+/// Variable: a value of any type that a description can have. Documented in <lod/program/variable.hpp>.
 #pragma once
 
 #include <lod/program/variable.hpp>

@@ -136,14 +136,14 @@ TEST_CASE("Workspace: a block comes back and is lent again, the smallest that su
     auto& workspace = executor.workspace();
     const void* small = nullptr;
     {
-      const lod::Workspace::Loan<int> a(workspace, 10);
+      const lod::Workspace::Loan<int> a(workspace, 200);
       const lod::Workspace::Loan<int> b(workspace, 1000);
       CHECK(a.data() != b.data());
-      CHECK(a.span().size() == 10);
+      CHECK(a.span().size() == 200);
       small = a.data();
     }
     CHECK(resource.allocations == 2);
-    const lod::Workspace::Loan<char> again(workspace, 40);
+    const lod::Workspace::Loan<char> again(workspace, 800);
     CHECK(static_cast<const void*>(again.data()) == small);
     const lod::Workspace::Loan<char> other(workspace, 4000);
     CHECK(resource.allocations == 2);
@@ -157,7 +157,7 @@ TEST_CASE("Workspace: release gives back what is not lent") {
   lod_test::CountingResource resource;
   const lod::CpuExecutor executor(1, &resource);
   auto& workspace = executor.workspace();
-  const lod::Workspace::Loan<int> lent(workspace, 10);
+  const lod::Workspace::Loan<int> lent(workspace, 200);
   { const lod::Workspace::Loan<int> large(workspace, 1000); }
   { const lod::Workspace::Kept<lod::Buffer<int>> kept(workspace, 5, &resource); }
   CHECK(resource.live == 3);
@@ -166,6 +166,20 @@ TEST_CASE("Workspace: release gives back what is not lent") {
   lent[9] = 1;
   { const lod::Workspace::Loan<int> again(workspace, 1000); }
   CHECK(resource.live == 2);
+}
+
+TEST_CASE("Workspace: a few values are in the loan itself, aligned as others are") {
+  lod_test::CountingResource resource;
+  const lod::CpuExecutor executor(1, &resource);
+  const lod::Workspace::Loan<char> none(executor.workspace(), 0), one(executor.workspace(), 1);
+  const lod::Workspace::Loan<std::int64_t> most(executor.workspace(), 64);
+  CHECK(resource.allocations == 0);
+  for (std::int64_t& number : most.span()) number = 1;
+  CHECK(static_cast<const void*>(one.data()) != most.data());
+  CHECK(reinterpret_cast<std::uintptr_t>(one.data()) % lod::alignment == 0);
+  CHECK(reinterpret_cast<std::uintptr_t>(most.data()) % lod::alignment == 0);
+  const lod::Workspace::Loan<std::int64_t> more(executor.workspace(), 65);
+  CHECK(resource.allocations == 1);
 }
 
 TEST_CASE("CpuExecutor: one that was moved from works on") {

@@ -618,6 +618,37 @@ TEST_CASE("argsort, cumsum, maxout, prelu, range") {
   CHECK_THROWS_AS(range(1, nan, 1), OutOfRange);
 }
 
+TEST_CASE("average_accumulates: adds parameters up until a window is full, and exactly") {
+  const auto after = [](float sum_1, float sum_2, std::int64_t kept, std::int64_t updates, float part = 0.5f) {
+    const auto one = [](float number) { return std::vector<AnyLoDTensor>{plain<float>({1}, {number})}; };
+    const auto count = [](std::int64_t n) { return std::vector<AnyLoDTensor>{plain<std::int64_t>({1}, {n})}; };
+    const auto out = apply(
+        "average_accumulates",
+        {{"param", one(2)},
+         {"in_sum_1", one(sum_1)},
+         {"in_sum_2", one(sum_2)},
+         {"in_sum_3", one(7)},
+         {"in_num_accumulates", count(kept)},
+         {"in_old_num_accumulates", count(9)},
+         {"in_num_updates", count(updates)}},
+        {"out_sum_1", "out_sum_2", "out_sum_3", "out_num_accumulates", "out_old_num_accumulates", "out_num_updates"},
+        {attr("average_window", part), attr("min_average_window", std::int64_t{2}),
+         attr("max_average_window", std::int64_t{10})});
+    Floats all;
+    for (std::size_t i = 0; i < 3; ++i) all.push_back(numbers<float>(out[i])[0]);
+    for (std::size_t i = 3; i < 6; ++i) all.push_back(static_cast<float>(numbers<std::int64_t>(out[i])[0]));
+    return all;
+  };
+  CHECK(after(0, 0, 0, 0) == Floats{2, 0, 7, 1, 9, 1});
+  CHECK(after(3, 4, 2, 9) == Floats{5, 4, 7, 3, 9, 10});
+  CHECK(after(3, 4, 4, 9) == Floats{0, 0, 9, 0, 5, 10});
+  CHECK(after(3, 4, 9, 1000) == Floats{0, 0, 9, 0, 10, 1001});
+  CHECK(after(3, 4, 3, 16383) == Floats{0, 9, 7, 4, 9, 16384});
+  CHECK_THROWS_AS(after(0, 0, -1, 0), OutOfRange);
+  CHECK_THROWS_AS(after(0, 0, 0, std::numeric_limits<std::int64_t>::max()), OutOfRange);
+  CHECK_THROWS_AS(after(0, 0, 0, 0, std::numeric_limits<float>::quiet_NaN()), InvalidProgram);
+}
+
 TEST_CASE("adadelta, adamax, decayed_adagrad, lamb, lars_momentum: one step") {
   const auto one = [](float number) { return std::vector<AnyLoDTensor>{plain<float>({1}, {number})}; };
   const auto step = [&](const char* type, std::vector<std::pair<std::string, std::vector<AnyLoDTensor>>> states,
@@ -639,6 +670,9 @@ TEST_CASE("adadelta, adamax, decayed_adagrad, lamb, lars_momentum: one step") {
              {attr("weight_decay", 0.25f)}) == doctest::Approx(2 - 0.1 * 2));
   CHECK(step("lars_momentum", {rate, {"Velocity", one(1)}}, {"ParamOut", "-VelocityOut"},
              {attr("mu", 0.5f), attr("lars_coeff", 1.0f), attr("lars_weight_decay", Floats{0.25f})}) ==
+        doctest::Approx(2 - (0.5 + 0.1 * 2 / (0.5 + 0.5) * 1)));
+  CHECK(step("lars_momentum", {rate, {"Velocity", one(1)}}, {"ParamOut", "-VelocityOut"},
+             {attr("mu", 0.5f), attr("lars_coeff", 1.0f), attr("lars_weight_decay", 0.25f)}) ==
         doctest::Approx(2 - (0.5 + 0.1 * 2 / (0.5 + 0.5) * 1)));
   CHECK_THROWS_AS(
       step("lars_momentum", {rate, {"Velocity", {two_by_three()}}}, {"ParamOut", "-VelocityOut"}, {attr("mu", 0.5f)}),

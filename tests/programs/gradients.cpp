@@ -277,11 +277,14 @@ TEST_CASE_FIXTURE(Gradients, "gru, gru_unit: gradients by input, weights, bias a
       sample.inputs.push_back({"H0", {dense({sequences, 2})}});
       sample.inputs.push_back({"Bias", {dense({1, 6})}});
       check(sample);
+      sample.attrs.push_back(attr("activation", std::string(flag ? "relu" : "identity")));
+      sample.attrs.push_back(attr("gate_activation", std::string(flag ? "tanh" : "sigmoid")));
+      check(sample);
       const auto steps = x.rows();
       check({"gru_unit",
              {{"Input", {x}}, {"HiddenPrev", {dense({steps, 2})}}, {"Weight", {weight}}, {"Bias", {dense({1, 6})}}},
              {"Hidden", "Gate", "ResetHiddenPrev"},
-             {attr("origin_mode", flag)}});
+             {attr("origin_mode", flag), attr("activation", flag ? 2 : 3)}});
     }
   }
 }

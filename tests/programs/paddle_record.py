@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Writes programs with what PaddlePaddle 2.6.2 made of them, as text, for tests without PaddlePaddle (recorded.cpp).
+"""Writes programs with what PaddlePaddle made of them, as text, for tests without PaddlePaddle (recorded.cpp).
 
 A line begins with what it is; a case with its name, then come the blocks of its program, the first without a line:
     case NAME
@@ -7,17 +7,24 @@ A line begins with what it is; a case with its name, then come the blocks of its
     var TYPE NAME...            variables of the block, but for tensors of which nothing is said
     op TYPE PARAMETER=NAME... -> PARAMETER=NAME... ATTRIBUTE:LETTER=VALUE...     see tests/support/operator_text.hpp
     feed | parameter | fetch NAME TYPE DIM,... LENGTH,.../LENGTH,... NUMBER...    levels: - none, ? any
-    train LOSS OPTIMIZER RATE LOSS_OF_EACH_STEP...
+    train LOSS OPTIMIZER RATE LOSS_OF_EACH_STEP...     OPTIMIZER itself: the program has updates of its own
 """
 import numpy as np
 import paddle
-from paddle.base import core
 
-ATTRIBUTES = {core.AttrType.INT: "i", core.AttrType.LONG: "l", core.AttrType.FLOAT: "f", core.AttrType.FLOAT64: "d",
-              core.AttrType.BOOL: "b", core.AttrType.STRING: "s", core.AttrType.BLOCK: "B", core.AttrType.INTS: "I",
-              core.AttrType.LONGS: "L", core.AttrType.FLOATS: "F", core.AttrType.STRINGS: "S"}
-# Of the framework, not of the operator.
-OTHERS = {"op_role", "op_role_var", "op_namescope", "op_callstack", "op_device", "with_quant_attr"}
+try:
+    from paddle.base import core
+except ImportError:  # PaddlePaddle 1
+    from paddle.fluid import core
+
+LETTERS = {"INT": "i", "LONG": "l", "FLOAT": "f", "FLOAT64": "d", "BOOL": "b", "STRING": "s", "BLOCK": "B", "INTS": "I",
+           "LONGS": "L", "FLOATS": "F", "STRINGS": "S"}
+ATTRIBUTES = {getattr(core.AttrType, name): letter for name, letter in LETTERS.items() if hasattr(core.AttrType, name)}
+# Of the framework, or of other libraries, not of the operator.
+OTHERS = {"op_role", "op_role_var", "op_namescope", "op_callstack", "op_device", "with_quant_attr", "use_cudnn",
+          "use_mkldnn", "mkldnn_data_type", "use_quantizer", "x_data_format", "y_data_format", "Scale_x", "Scale_y",
+          "Scale_out", "scale_x", "scale_y", "scale_out", "force_fp32_output", "skip_eager_deletion_vars",
+          "remote_prefetch", "trainer_id", "table_names", "height_sections", "epmap", "grad_inplace", "is_distributed"}
 
 
 def text_of(value):

@@ -372,6 +372,17 @@ case("gru intermediate", "gru", {"Input": Ragged(floats(7, 15), [2, 4, 1]), "Wei
      ["Hidden", "BatchGate", "BatchResetHiddenPrev", "BatchHidden"], levels=False)
 case("gru defaults", "gru", {"Input": Ragged(floats(7, 15), [2, 4, 1]), "Weight": floats(5, 15)}, ["Hidden"],
      hidden=["BatchGate", "BatchResetHiddenPrev", "BatchHidden"])
+for gate, candidate in ("sigmoid", "relu"), ("relu", "identity"), ("tanh", "sigmoid"):
+    functions = {"gate_activation": gate, "activation": candidate}
+    gru = {"Input": Ragged(floats(7, 15), [2, 4, 1]), "Weight": floats(5, 15), "Bias": floats(1, 15)}
+    kept = ["BatchGate", "BatchResetHiddenPrev", "BatchHidden"]
+    case(f"gru {gate} {candidate}", "gru", gru, ["Hidden"], functions, hidden=kept)
+    gradient(f"gru {gate} {candidate}", "gru", gru, ["Hidden"], list(gru), functions, kept)
+    numbers = {name: ["identity", "sigmoid", "tanh", "relu"].index(value) for name, value in functions.items()}
+    gru = {"Input": floats(4, 15), "HiddenPrev": floats(4, 5), "Weight": floats(5, 15), "Bias": floats(1, 15)}
+    case(f"gru_unit {gate} {candidate}", "gru_unit", gru, ["Hidden", "Gate", "ResetHiddenPrev"], numbers)
+    gradient(f"gru_unit {gate} {candidate}", "gru_unit", gru, ["Hidden"], list(gru), numbers,
+             ["Gate", "ResetHiddenPrev"])
 for reverse in False, True:
     for peepholes in False, True:
         for initial in False, True:

@@ -287,9 +287,13 @@ TEST_CASE("gru: update, reset and candidate of a projected input") {
   const Floats with_state = {first, expected[1], (1 - u1) + u1 * c1};
   CHECK(each_close(started, with_state) == with_state);
 
-  CHECK_THROWS_WITH_AS(apply("gru", inputs, {"Hidden"}, {attr("activation", std::string("relu"))}),
+  const auto linear =
+      apply("gru", inputs, {"Hidden"},
+            {attr("activation", std::string("relu")), attr("gate_activation", std::string("identity"))});
+  CHECK(each_close(linear[0], {0, 0, 0}) == Floats{0, 0, 0});
+  CHECK_THROWS_WITH_AS(apply("gru", inputs, {"Hidden"}, {attr("activation", std::string("sinh"))}),
                        "block 0, operator 0: operator 'gru': attribute 'activation' has a value that is not supported, "
-                       "expected tanh",
+                       "expected sigmoid, tanh, relu or identity",
                        InvalidProgram);
   CHECK_THROWS_WITH_AS(apply("gru", {inputs[0], {"Weight", {plain<float>({2, 3}, {1, 2, 3, 4, 5, 6})}}}, {"Hidden"}),
                        "block 0, operator 0 'gru' (Input: 'in Input0', Weight: 'in Weight0'; Hidden: 'out Hidden0'): "
@@ -313,8 +317,18 @@ TEST_CASE("gru_unit: one step of gru") {
     CHECK(numbers<float>(unit) == numbers<float>(whole));
     CHECK(unit.shape() == Shape{2, 2});
   }
+  const char* const names[] = {"identity", "sigmoid", "tanh", "relu"};
+  for (std::int32_t gate = 0; gate < 4; ++gate) {
+    const std::int32_t candidate = 3 - gate;
+    const auto unit = apply("gru_unit", {{"Input", {input}}, {"HiddenPrev", {state}}, {"Weight", {weight}}}, {"Hidden"},
+                            {attr("gate_activation", gate), attr("activation", candidate)})[0];
+    const auto whole = apply(
+        "gru", {{"Input", {input}}, {"H0", {state}}, {"Weight", {weight}}}, {"Hidden"},
+        {attr("gate_activation", std::string(names[gate])), attr("activation", std::string(names[candidate]))})[0];
+    CHECK(numbers<float>(unit) == numbers<float>(whole));
+  }
   CHECK_THROWS_AS(apply("gru_unit", {{"Input", {input}}, {"HiddenPrev", {state}}, {"Weight", {weight}}}, {"Hidden"},
-                        {attr("activation", 3)}),
+                        {attr("activation", 4)}),
                   InvalidProgram);
   CHECK_THROWS_AS(apply("gru_unit", {{"Input", {input}}, {"HiddenPrev", {weight}}, {"Weight", {weight}}}, {"Hidden"}),
                   ShapeMismatch);

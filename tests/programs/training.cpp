@@ -313,6 +313,41 @@ TEST_CASE("append_backward: several uses are summed, constants have no gradient"
   CHECK(numbers<double>(loss_at(0.3)[1])[2] == doctest::Approx(difference).epsilon(1e-6));
 }
 
+TEST_CASE("append_backward: programs of PaddlePaddle 1, which mark no parameters and constants") {
+  lod::ProgramDesc program;
+  program.blocks.resize(1);
+  for (const char* const name : {"ids", "labels", "e", "y", "saved_mean", "saved_variance", "costs", "pre", "loss"}) {
+    program.blocks[0].vars.push_back(lod_test::tensor_var(name));
+  }
+  for (const char* const name : {"table", "scale", "shift", "mean", "variance", "w"}) {
+    program.blocks[0].vars.push_back(lod_test::tensor_var(name));
+    program.blocks[0].vars.back().persistable = true;
+  }
+  program.blocks[0].ops = {
+      op("lookup_table", {{"W", {"table"}}, {"Ids", {"ids"}}}, {{"Out", {"e"}}}, {attr("is_sparse", true)}),
+      op("batch_norm",
+         {{"X", {"e"}}, {"Scale", {"scale"}}, {"Bias", {"shift"}}, {"Mean", {"mean"}}, {"Variance", {"variance"}}},
+         {{"Y", {"y"}},
+          {"MeanOut", {"mean"}},
+          {"VarianceOut", {"variance"}},
+          {"SavedMean", {"saved_mean"}},
+          {"SavedVariance", {"saved_variance"}}}),
+      op("hierarchical_sigmoid", {{"X", {"y"}}, {"W", {"w"}}, {"Label", {"labels"}}},
+         {{"Out", {"costs"}}, {"PreOut", {"pre"}}, {"W_Out", {"w"}}}, {attr("num_classes", 3)}),
+      op("mean", {{"X", {"costs"}}}, {{"Out", {"loss"}}})};
+  const auto pairs = lod::append_backward(program, "loss", {.parameters = {"table", "scale", "w"}});
+  CHECK(pairs.size() == 3);
+  lod::Scope scope;
+  scope.var("table") = AnyLoDTensor(plain<float>({4, 2}, {1, 2, -1, 0, 3, 1, 0.5f, -2}));
+  scope.var("w") = AnyLoDTensor(plain<float>({2, 2}, {1, -1, 0.5f, 2}));
+  for (const char* const name : {"scale", "shift", "mean", "variance"}) {
+    scope.var(name) = AnyLoDTensor(plain<float>({2}, {1, 1}));
+  }
+  const auto ids = AnyLoDTensor(plain<std::int64_t>({3, 1}, {2, 0, 1}));
+  lod::run(program, scope, {.feed = {{"ids", ids}, {"labels", ids}}, .fetch = {"loss"}});
+  CHECK(program.find_var("table@GRAD")->type.type == lod::VarType::SELECTED_ROWS);
+}
+
 TEST_CASE("append_backward: refused programs stay as they were") {
   lod::ProgramDesc program = small_network();
   const auto refused = [&](const char* loss, const char* text, const lod::BackwardOptions& options = {}) {

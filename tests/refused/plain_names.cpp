@@ -25,8 +25,8 @@ using Functions =
     operation::List<op::adagrad, op::adam, op::concat, op::concat_grad, op::div, op::dynamic_rnn, op::dynamic_rnn_grad,
                     op::filter, op::for_each_sequence, op::ftrl, op::linear, op::map_sequences, op::momentum,
                     op::rmsprop, op::scatter, op::select, op::sequence_concat_grad, op::sequence_conv_grad,
-                    op::sequence_cumsum, op::sequence_erase, op::sequence_erase_and_wait, op::sequence_mask,
-                    op::sequence_pool, op::sgd, op::split, op::split_at, op::split_selected_rows_grad>;
+                    op::sequence_cumsum, op::sequence_mask, op::sequence_pool, op::sgd, op::split, op::split_at,
+                    op::split_selected_rows_grad>;
 
 #ifdef LOD_OBJECTS
 
@@ -39,7 +39,7 @@ static_assert(count(LOD_OBJECTS) + Functions::size == AllOperations::size);
 template <class... Results>
 void called(const Results&...) {}
 
-void functions(LoDTensor<float>& x, LoDTensor<float>& y, const SelectedRows<float>& g, const LoDTensor<int64_t>& ids) {
+void functions(LoDTensor<float>& x, LoDTensor<float>& y, const SelectedRows<float>& g) {
   const vector<LoD> lods = {x.lod(), x.lod()};
   const RankTable ranks(x.lod());
   const auto cell = [](const auto& state, const auto& step) { return pair(state, step); };
@@ -49,8 +49,8 @@ void functions(LoDTensor<float>& x, LoDTensor<float>& y, const SelectedRows<floa
   const auto same = [](const auto& sequence) { return sequence; };
   called(concat(x, x), concat_grad(y, lods), split(x, 2), split_at(x, {1}), select(x, {0}), filter(x, {true}));
   called(div(x, y), linear(x, y), sequence_pool(x, PoolType::SUM), sequence_cumsum(x), sequence_mask<float>({1, 2}));
-  called(sequence_concat_grad(y, lods), sequence_conv_grad(y, x, y), sequence_erase(ids, {int64_t{1}}));
-  called(sequence_erase_and_wait(ids, {int64_t{1}}), split_selected_rows_grad(vector{g, g}));
+  called(sequence_concat_grad(y, lods), sequence_conv_grad(y, x, y));
+  called(split_selected_rows_grad(vector{g, g}));
   called(dynamic_rnn(x, ranks, y, cell), dynamic_rnn_grad(x, y, x, ranks, y, cell, cell_grad), map_sequences(x, same));
   for_each_sequence(x, 0, [](const auto&) {});
   scatter(g, ScatterOp::ADD, y);

@@ -97,22 +97,22 @@ LOD_TAGGED void check_element_type(DataType type, const char* what) {
   throw ShapeMismatch(text({what, ": data type: expected ", to_string(data_type_v<T>), ", found ", to_string(type)}));
 }
 
-/// Gives up the memory of a tensor's values, but nothing else, so that it can be `resized` without another allocation
-/// than theirs. It must not be read until then. Returns a tensor of the same type and row shape, without rows.
+/// Frees the memory of a tensor's values and returns a tensor of the same type and row shape without rows. `x` keeps
+/// everything else, so that `resized` needs to allocate only the values; until then it must not be read.
 template <class Device>
 LOD_TAGGED BasicAnyLoDTensor<Device> give_up_memory(BasicAnyLoDTensor<Device>& x) noexcept;
 
 }  // namespace detail
 
-/// Rows of any element type under a LoD, in the memory of a device: of the CPU, under the name AnyLoDTensor. Apart from
-/// the element type everything is as with a LoDTensor. Copies share the values, as with a Buffer: a copy costs no more
-/// than a few counters. The values are read-only if the memory is (a mapped file, a tensor of const elements).
+/// Rows of any element type under a LoD, in the memory of a device; AnyLoDTensor is the one in CPU memory. Everything
+/// but the element type works as in a LoDTensor. Copies share the values, as with a Buffer: a copy costs no more than a
+/// few counters. The values are read-only if the memory is (a mapped file, a tensor of const elements).
 template <class Device>
 class BasicAnyLoDTensor {
   using Resource = typename Device::memory_resource;
 
  public:
-  /// The memory that it is in.
+  /// The device whose memory holds the values.
   using device = Device;
 
   /// No rows and no levels, of type FP32.
@@ -138,8 +138,8 @@ class BasicAnyLoDTensor {
     bytes_ = Buffer<std::byte, Device>(byte_count(), resource);
   }
 
-  /// Uses the user's memory, which it only reads and keeps alive by keeping `owner`. Throws ShapeMismatch unless there
-  /// are as many bytes as the rows have, std::invalid_argument if the memory is not aligned for an element.
+  /// Uses the user's memory, read-only, and keeps it alive by keeping `owner`. Throws ShapeMismatch unless `bytes` are
+  /// as many as the rows need, std::invalid_argument if the memory is not aligned for an element.
   template <class Owner>
   LOD_TAGGED static BasicAnyLoDTensor wrap(DataType type, std::span<const std::byte> bytes, LoD lod,
                                            const Shape& row_shape, Owner owner, std::int64_t rows = 0) {
@@ -190,11 +190,11 @@ class BasicAnyLoDTensor {
   }
   /// Whether the memory is read-only.
   LOD_TAGGED bool read_only() const noexcept { return read_only_; }
-  /// Whether something else has the memory too: other tensors, which would see what is written to it, or the user.
+  /// Whether the memory is shared: with other tensors, which would see what is written to it, or with the user.
   LOD_TAGGED bool shares_memory() const noexcept {
     return bytes_.wrapped() || (bytes_.block() && !bytes_.block()->unique());
   }
-  /// Where its memory is from, or will be, if there is none yet.
+  /// Where its memory comes from, or will come from if it has none yet.
   LOD_TAGGED Resource* resource() const noexcept { return bytes_.resource(); }
 
   /// The values and levels, borrowed: valid as long as this object and any owner of the memory exist. Throws
@@ -240,10 +240,10 @@ class BasicAnyLoDTensor {
     return other;
   }
 
-  /// A tensor of another structure, whose values are unspecified: in this one's memory, if that suffices and nothing
-  /// else has it, otherwise in new memory from `resource`. This stays as it is until the result is assigned to it, so
-  /// that everything exists before anything is changed. `rows` counts only for a LoD without levels. Throws what the
-  /// constructor throws.
+  /// A tensor of another structure, whose values are unspecified: in this one's memory if that suffices and is not
+  /// shared, otherwise in new memory from `resource`. This tensor stays unchanged until the result is assigned to it,
+  /// so whatever can fail has been done before anything changes. `rows` counts only for a LoD without levels. Throws
+  /// what the constructor throws.
   LOD_TAGGED [[nodiscard]] BasicAnyLoDTensor resized(DataType type, LoD lod, const Shape& row_shape, std::int64_t rows,
                                                      Resource* resource) const {
     if (read_only_ || shares_memory()) {
@@ -345,8 +345,8 @@ LOD_TAGGED BasicAnyLoDTensor<Device> give_up_memory(BasicAnyLoDTensor<Device>& x
 
 }  // namespace detail
 
-/// Row-sparse values of any element type: apart from the element type everything is as with SelectedRows. Copies share
-/// the values, as with an AnyLoDTensor; the ids are copied.
+/// Row-sparse values of any element type. Everything but the element type works as in SelectedRows. Copies share the
+/// values, as with an AnyLoDTensor; the ids are copied.
 class AnySelectedRows {
  public:
   /// No rows, height 0.
@@ -365,8 +365,8 @@ class AnySelectedRows {
   }
   LOD_TAGGED ~AnySelectedRows() = default;
 
-  /// Takes over row-sparse values, nothing is copied. Throws ShapeMismatch if the number of ids is not that of the rows
-  /// of the value. Levels of the value are dropped.
+  /// Takes over row-sparse values; nothing is copied. Throws ShapeMismatch if the numbers of ids and rows differ.
+  /// Levels of the value are dropped.
   template <class T>
   LOD_TAGGED AnySelectedRows(SelectedRows<T, Cpu> x) {
     detail::check_value_rows(x, "AnySelectedRows");

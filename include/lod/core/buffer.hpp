@@ -135,7 +135,7 @@ class Buffer {
     size_ = capacity_ = size;
   }
 
-  /// Uses memory that the user owns and keeps as long as this buffer and all that share it are in use.
+  /// Uses memory of the user's, which must outlive this buffer and all that share it.
   LOD_TAGGED static Buffer wrap(std::span<T> values, Resource* resource = Memory::initial_resource()) noexcept {
     Buffer buffer(resource);
     buffer.data_ = const_cast<value_type*>(values.data());
@@ -182,7 +182,7 @@ class Buffer {
   LOD_TAGGED std::int64_t size() const noexcept { return size_; }
   /// The number of values for which there is memory.
   LOD_TAGGED std::int64_t capacity() const noexcept { return capacity_; }
-  /// The source of memory that it needs later.
+  /// Where later allocations come from.
   LOD_TAGGED Resource* resource() const noexcept { return resource_; }
   /// What keeps the memory alive; null if nothing does.
   LOD_TAGGED const detail::MemoryBlock* block() const noexcept { return block_.get(); }
@@ -223,7 +223,8 @@ class Buffer {
   /// otherwise allocates from `resource()`, before anything is changed, so that a failure changes nothing. A wrapped
   /// buffer never leaves the user's memory: if that is too small, throws ShapeMismatch.
   LOD_TAGGED void resize(std::int64_t size) { *this = resized(size, resource_); }
-  /// What `resize` would make of this buffer, which stays unchanged: in the same memory, or in new one from `resource`.
+  /// What `resize` would turn this buffer into, in the same memory or in new memory from `resource`. This buffer stays
+  /// unchanged.
   LOD_TAGGED Buffer resized(std::int64_t size, Resource* resource) const {
     if (size <= capacity_ && (wrapped_ || block_.unique())) {
       Buffer same = *this;

@@ -3,7 +3,7 @@
 /// @ingroup core
 /// The element types of a tensor: their names on the wire (DataType), and the corresponding C++ types.
 ///
-/// This header is included by everything, so it stays clear of `<complex>`.
+/// Everything includes this header, so it avoids `<complex>`.
 #pragma once
 
 #include <lod/core/float16.hpp>

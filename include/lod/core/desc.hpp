@@ -4,9 +4,9 @@
 /// Descriptions: what is known of a variable without its values. Plain structs with the fields and names of
 /// PaddlePaddle's framework.proto; <lod/proto.hpp> turns them into bytes and back.
 ///
-/// Each struct ends with `unknown_fields`: whole fields, in the wire format, that a decoder found and that this
-/// revision has no name for, or that have another wire type. They are written again after the others, so that a file
-/// from a newer writer survives a round trip.
+/// Each struct ends with `unknown_fields`: the fields, in the wire format, that a decoder found but that this version
+/// does not know, or that have an unexpected wire type. They are written back after the others, so that a file from a
+/// newer writer survives a round trip.
 #pragma once
 
 #include <lod/core/data_type.hpp>
@@ -425,8 +425,9 @@ LOD_TAGGED std::string mismatch(const Found& found, const VarDesc& expected) {
 
 }  // namespace detail
 
-/// Whether x is as described; -1 in the description matches anything, no dimensions match one row of scalars. A
-/// TensorDesc says nothing about levels, and a VarDesc whose type has no details describes all variables of its type.
+/// Whether x is as described. A dimension of -1 in the description matches anything; a description without dimensions
+/// matches one scalar row. A TensorDesc says nothing about levels, and a VarDesc whose type has no details describes
+/// all variables of its type.
 template <class X, class Desc>
   requires requires(const X& x, const Desc& desc) { detail::mismatch(describe(x), desc); }
 LOD_TAGGED bool matches(const X& x, const Desc& expected) { return detail::mismatch(describe(x), expected).empty(); }

@@ -19,6 +19,7 @@
 #include <cstdint>
 #include <memory>
 #include <mutex>
+#include <optional>
 #include <span>
 #include <utility>
 #include <vector>
@@ -32,6 +33,16 @@ class LoDView;
 /// in the stream of the resource: returned memory is lent again at once, since work in a stream runs in order.
 template <class Device>
 class ScratchMemory {
+  struct Lent {
+    LOD_TAGGED Lent(ScratchMemory& from, std::size_t bytes)
+        : memory(from), block(from.take(static_cast<std::int64_t>(bytes))) {}
+    Lent(const Lent&) = delete;
+    Lent& operator=(const Lent&) = delete;
+    LOD_TAGGED ~Lent() { memory.give_back(std::move(block)); }
+    ScratchMemory& memory;
+    Buffer<std::byte, Device> block;
+  };
+
  public:
   /// The source of memory.
   using Resource = typename Device::memory_resource;
@@ -42,44 +53,49 @@ class ScratchMemory {
   ScratchMemory& operator=(const ScratchMemory&) = delete;
   LOD_TAGGED ~ScratchMemory() = default;
 
-  /// Returns to the resource everything that is kept and not lent: otherwise what one large operation needed is held
-  /// until the last copy of the executor is gone.
+  /// Returns all memory that is not on loan to the resource. Otherwise the memory that one large operation needed is
+  /// kept until the last copy of the executor is gone.
   LOD_TAGGED void release() noexcept {
     std::vector<Buffer<std::byte, Device>> blocks;
     if (const auto held = lock()) free_.swap(blocks);
   }
 
-  /// `count` uninitialised values of T, until the loan ends. A loan must not outlive the memory that it comes from.
+  /// `count` uninitialised values of T, until the loan ends. A loan must not outlive the memory that it comes from. A
+  /// few values of the CPU's are in the loan itself: it is on the stack of its operation, and nobody is asked for them.
   template <class T>
   class Loan {
    public:
     /// Throws ShapeMismatch if the bytes exceed the address space, and what the memory resource throws.
-    LOD_TAGGED Loan(ScratchMemory& memory, std::int64_t count)
-        : memory_(memory),
-          count_(count),
-          block_(memory.take(static_cast<std::int64_t>(detail::checked_bytes(count, sizeof(T))))) {}
+    LOD_TAGGED Loan(ScratchMemory& memory, std::int64_t count) : count_(count) {
+      const std::size_t bytes = detail::checked_bytes(count, sizeof(T));
+      data_ = reinterpret_cast<T*>(on_cpu && bytes <= few ? own_ : lent_.emplace(memory, bytes).block.data());
+    }
     Loan(const Loan&) = delete;
     Loan& operator=(const Loan&) = delete;
-    LOD_TAGGED ~Loan() { memory_.give_back(std::move(block_)); }
+    LOD_TAGGED ~Loan() = default;
 
     /// @{
     /// The lent values.
-    LOD_TAGGED T* data() const noexcept { return reinterpret_cast<T*>(block_.data()); }
-    LOD_TAGGED T& operator[](std::int64_t i) const noexcept { return data()[i]; }
-    LOD_TAGGED std::span<T> span() const noexcept { return {data(), static_cast<std::size_t>(count_)}; }
+    LOD_TAGGED T* data() const noexcept { return data_; }
+    LOD_TAGGED T& operator[](std::int64_t i) const noexcept { return data_[i]; }
+    LOD_TAGGED std::span<T> span() const noexcept { return {data_, static_cast<std::size_t>(count_)}; }
     /// @}
 
    private:
-    ScratchMemory& memory_;
+    static constexpr bool on_cpu = std::same_as<Device, Cpu>;
+    static constexpr std::size_t few = 512;  // bytes
+
     std::int64_t count_;
-    Buffer<std::byte, Device> block_;
+    T* data_;
+    std::optional<Lent> lent_;
+    alignas(on_cpu ? alignment : 1) std::byte own_[on_cpu ? few : 1];  // not initialised
   };
 
  private:
   using Memory = detail::MemoryOf<Device>;
 
-  /// The smallest free block that is large enough; otherwise the largest one, enlarged; otherwise a new one. No block
-  /// for 0 bytes: the next loan would miss a block held for nothing.
+  /// The smallest free block that is large enough; otherwise the largest one, enlarged; otherwise a new one. A loan of
+  /// 0 bytes takes no block, so that the next loan can have it.
   LOD_TAGGED Buffer<std::byte, Device> take(std::int64_t bytes) {
     Buffer<std::byte, Device> block(resource_);
     if (bytes > 0 && Memory::reusable(resource_)) take_kept(bytes, block);
@@ -101,7 +117,7 @@ class ScratchMemory {
         block = std::move(free_[best]);
         free_.erase(free_.begin() + static_cast<std::ptrdiff_t>(best));
       } else if (free_.capacity() <= lent_) {
-        // For when the new one is returned: what has been lent can be lent again.
+        // Room for every lent block, so that returning one cannot fail.
         free_.reserve(2 * lent_ + 8);
       }
     }
@@ -160,10 +176,10 @@ class Workspace : public ScratchMemory<Cpu> {
     if (const auto held = lock()) kept_.swap(objects);
   }
 
-  /// An object of an operation's own that is kept for the next loan of the same type: tensors in it keep their memory.
-  /// It is in the state in which the last loan left it; if none is free, one is made by T(arguments...). A loan must
-  /// not outlive the workspace. In a shared library that works with another module's executor, objects are created anew
-  /// and not kept: once the library is unloaded, nobody could destroy them.
+  /// An object that an operation keeps for its next call, so that tensors in it keep their memory. It is in the state
+  /// in which its last loan left it; if none of this type is free, T(arguments...) makes one. A loan must not outlive
+  /// the workspace. A shared library that works with another module's executor gets a new object each time, which is
+  /// not kept: once the library were unloaded, nobody could destroy it.
   template <class T>
   class Kept {
    public:
@@ -195,7 +211,7 @@ class Workspace : public ScratchMemory<Cpu> {
     std::unique_ptr<AnyObject> object;
     const auto held = lock();
     if (!held) return object;
-    // The last one first: operations that call each other then find what each of them left.
+    // The last one first, so that nested operations each find the object that they left.
     for (std::size_t i = kept_.size(); i-- > 0 && !object;) {
       if (kept_[i]->key != key) continue;
       object = std::move(kept_[i]);
@@ -233,10 +249,10 @@ struct SharedWorkspace final : Shared {
 
 }  // namespace detail
 
-/// What an operation runs on. `device` is the memory that its tensors must be in, `resource` makes new ones there,
-/// `scratch` lends memory there, and `workspace` lends CPU memory. If the CPU does not work in the device's memory,
-/// `upload` enqueues a copy from CPU memory to it, `offsets` returns a LoD's offsets there, and `fault` is where
-/// kernels write the position of an id outside [0, height), for whatever waits for the executor to throw.
+/// What an operation runs on. Its tensors must be in the memory of `device`; `resource` allocates new ones there,
+/// `scratch` lends memory there, and `workspace` lends CPU memory. If the CPU cannot access the device's memory,
+/// `upload` enqueues a copy from CPU memory to the device, `offsets` returns a LoD's offsets there, and kernels write
+/// the position of an id outside [0, height) to `fault`; the next call that waits for the executor throws.
 template <class E>
 concept Executor = requires(const E& executor) {
   typename E::device;
@@ -252,42 +268,43 @@ concept Executor = requires(const E& executor) {
      { executor.fault(what, height) } -> std::same_as<std::int64_t*>;
    });
 
-/// Works on the CPU with at most `threads()` threads: the calling one, and those of a pool, which all executors share
-/// that are made in one executable or shared library. An operation is cut into tasks, which threads claim one by one,
-/// and waits for no thread that has not begun: beside other programs, or with a quota, it takes about as long as with
-/// the calling thread alone, or less. It uses fewer threads if there is little work, if others are at work already (the
-/// threads of all operations together are not more than the processors, or than an executor has), or if the system
-/// refuses to start more, which is then not asked again. Results do not depend on threads, to the last bit.
+/// Works on the CPU with at most `threads()` threads: the calling thread, and threads of a pool that all executors made
+/// in the same executable or shared library share. An operation is cut into tasks, which threads claim one by one. It
+/// never waits for a thread that has not begun: beside other programs, or under a quota, it takes at most about as long
+/// as with the calling thread alone. It uses fewer threads if there is little work, if other operations are running
+/// (all operations together use no more threads than there are processors, or than one executor has), or if the system
+/// refuses to start more, which is then not tried again. Results do not depend on threads, to the last bit.
 ///
-/// Files that are compiled with LOD_OPENMP, LOD_TBB or LOD_SERIAL defined take threads from OpenMP, from oneTBB, or
-/// none. Those of OpenMP wait for each other, and are tried before, since OpenMP ends a program that meets a limit:
-/// half as many as the system has started are used. They are one in a parallel region, and at most OMP_THREAD_LIMIT.
-/// OMP_NUM_THREADS is ignored. Those of oneTBB are limited by the arena that the calling thread is in.
+/// Files compiled with LOD_OPENMP or LOD_TBB defined take their threads from OpenMP or oneTBB; with LOD_SERIAL they use
+/// only the calling thread. OpenMP's threads wait for each other. Since OpenMP ends a program that reaches the system's
+/// limit of threads, the library first tries how many the system can start, and uses half as many. It uses one thread
+/// inside a parallel region, and at most OMP_THREAD_LIMIT; OMP_NUM_THREADS is ignored. oneTBB's threads are limited by
+/// the arena of the calling thread.
 ///
-/// A child of fork() starts threads of its own. One that is forked by a function which an operation calls, and returns
-/// from it, has std::runtime_error from that operation, or, on a thread of the pool, ends. With OpenMP, and Thrust's
-/// executor over it, the threads of the thread that calls fork are ended before, and parent and child start new ones; a
-/// child that was forked in a parallel region works with one thread, as does the main thread of one that loads the
-/// library only after fork(). Locks of an executor that other threads of the parent held are not waited for. GPUs
-/// cannot be used in a child.
+/// A child of fork() starts threads of its own. If a function that an operation calls forks, then in the child the
+/// operation throws std::runtime_error once that function returns; if it ran on a thread of the pool, the child ends.
+/// With OpenMP, also below a ThrustExecutor, the calling thread's OpenMP threads are ended before the fork, and parent
+/// and child start new ones. A child that was forked in a parallel region works with one thread, as does the main
+/// thread of a child that loads the library only after fork(). The child does not wait for locks of an executor that
+/// other threads of the parent held. It cannot use GPUs.
 ///
-/// Operations round to nearest, keep subnormal numbers (but for `sequence_softmax`, `sequence_log_softmax` and
-/// `sequence_logsumexp`, which flush them), and do not trap, whatever the calling thread's control word says (MXCSR,
-/// FPCR), which is restored when they return; exception flags are left as arithmetic on that thread raises
-/// them. Functions of the caller's (`for_each_sequence`, `map_sequences`) see the calling thread's word on every
-/// thread; cells of `dynamic_rnn` are called on that thread. What depends on options alone, such as the step of `adam`,
-/// is also computed with the caller's word. Other executors do not set it.
+/// Operations round to nearest, keep subnormal numbers (except `sequence_softmax`, `sequence_log_softmax` and
+/// `sequence_logsumexp`, which flush them to zero), and do not trap, whatever the calling thread's floating-point
+/// control word says (MXCSR, FPCR). They restore that word when they return; exception flags stay as arithmetic on the
+/// calling thread raised them. Functions that the caller passes (`for_each_sequence`, `map_sequences`) run under the
+/// caller's control word on every thread; cells of `dynamic_rnn` run on the calling thread. What depends only on
+/// options, such as the step of `adam`, is also computed under the caller's word. Other executors do not set it.
 ///
 /// Copies share one workspace, whose memory is kept until the last of them is gone; the resource must outlive it. Moves
 /// are copies. An executor may be used by several threads at a time.
 class CpuExecutor {
  public:
-  /// The memory that its tensors are in.
+  /// The device whose memory its tensors are in.
   using device = Cpu;
 
   /// As many threads as there are processors that the process may use: those that the calling thread is bound to (by
-  /// taskset, a cpuset, a cluster's scheduler; not by OMP_PROC_BIND), and at most the quota of its control group and
-  /// those around it in whole processors, by which containers are limited. The quota is read once.
+  /// taskset, a cpuset or a cluster's scheduler, but not by OMP_PROC_BIND), limited, as in containers, by the quota of
+  /// its control group and the enclosing ones, in whole processors. The quota is read once.
   LOD_TAGGED CpuExecutor() : CpuExecutor(detail::usable_processors()) {}
   /// Throws OutOfRange for fewer than one thread. Results and scratch memory come from `resource`.
   LOD_TAGGED explicit CpuExecutor(int threads, std::pmr::memory_resource* resource = Cpu::default_resource())
@@ -303,7 +320,7 @@ class CpuExecutor {
 
   /// The greatest number of threads an operation uses.
   LOD_TAGGED int threads() const noexcept { return threads_; }
-  /// The source of memory for results and scratch memory.
+  /// Where results and scratch memory come from.
   LOD_TAGGED std::pmr::memory_resource* resource() const noexcept { return resource_; }
   /// Its scratch memory, which copies of the executor share.
   LOD_TAGGED Workspace& workspace() const noexcept { return shared_->workspace; }
@@ -321,8 +338,8 @@ class CpuExecutor {
 
 namespace detail {
 
-/// Not in a function, of which each set of flags has its own; and without a guard, which a child of fork() might wait
-/// for.
+/// Not a static of a function, since each set of flags has its own copy of a function. Without a guard, for which a
+/// child of fork() might wait.
 inline const CpuExecutor* shared_executor = nullptr;
 
 }  // namespace detail

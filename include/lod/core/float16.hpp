@@ -4,8 +4,8 @@
 /// The two 16-bit floating-point types that C++20 lacks.
 ///
 /// Everything includes this header, so it avoids `<string>` and `<functional>`; `<typeindex>` is here because it is the
-/// cheapest standard header that declares std::hash. The types work in CUDA kernels as they are: hence LOD_HOST_DEVICE,
-/// and the compiler's own bit cast in place of std::bit_cast, which is for the host only.
+/// cheapest standard header that declares std::hash. The types also work in CUDA kernels: hence LOD_HOST_DEVICE, and
+/// the compiler's builtin in place of std::bit_cast, which only the host can call.
 #pragma once
 
 #include <lod/core/target.hpp>
@@ -24,8 +24,7 @@
 #    define LOD_HOST_DEVICE
 #  endif
 #endif
-/// Before templates of such functions that call what is there for the caller's side alone: CPU vectors, users'
-/// functions.
+/// Before templates of such functions that call functions of one side only: CPU vectors, users' functions.
 #ifndef LOD_ON_THE_CALLERS_SIDE
 #  ifdef __CUDACC__
 #    define LOD_ON_THE_CALLERS_SIDE _Pragma("nv_exec_check_disable")
@@ -33,7 +32,7 @@
 #    define LOD_ON_THE_CALLERS_SIDE
 #  endif
 #endif
-/// For functions that kernels hardly ever call: they take none of the kernels' registers.
+/// For functions that kernels rarely call: out of line, so that they take no registers of the kernels.
 #ifndef LOD_NOINLINE
 #  ifdef __CUDACC__
 #    define LOD_NOINLINE __noinline__
@@ -67,10 +66,9 @@ LOD_TAGGED LOD_HOST_DEVICE constexpr bool is_infinite(double value) noexcept {
   return (__builtin_bit_cast(std::uint64_t, value) & ~(std::uint64_t{1} << 63)) == std::uint64_t{0x7ff} << 52;
 }
 
-/// A double as a float that still tells on which side of every coarser value the double was: if the double lies between
-/// two floats, the one whose last bit is odd. Rounding the result to nearest gives the same as rounding the double
-/// itself, for any format with at least two bits fewer than float. In integer arithmetic: the same in every rounding
-/// mode, and whether or not the compiler assumes that there are no NaNs.
+/// A double rounded to odd: if it lies between two floats, the one whose last bit is odd. Rounding that float to
+/// nearest, to any format with at least two bits fewer, gives the same as rounding the double directly. Computed in
+/// integers, so that neither the rounding mode nor a compiler that assumes no NaNs matters.
 LOD_TAGGED LOD_HOST_DEVICE constexpr float round_to_odd(double value) noexcept {
   const auto bits = __builtin_bit_cast(std::uint64_t, value);
   const auto sign = static_cast<std::uint32_t>(bits >> 32) & 0x80000000u;
@@ -114,7 +112,7 @@ using Floats4 = float __attribute__((vector_size(16)));
 using Shorts8 = short __attribute__((vector_size(16)));
 #endif
 
-// GPUs have a conversion instruction too: to nearest, ties to even. Its result for a NaN is always the same one.
+// GPUs also have a conversion instruction, to nearest, ties to even. It turns every NaN into the same one.
 #ifdef __CUDA_ARCH__
 inline __device__ std::uint16_t float_to_binary16_on_gpu(float value) noexcept {
   std::uint16_t bits;
@@ -326,7 +324,7 @@ LOD_TAGGED LOD_HOST_DEVICE constexpr T operator-(T a) noexcept {
 }
 
 /// @{
-/// b may be anything for which a op b is defined: the operation is done in that type, and rounded once.
+/// b may be anything for which a op b is defined: computed in the type of a op b, then rounded once.
 template <detail::Half T, class B>
 LOD_TAGGED LOD_HOST_DEVICE constexpr T& operator+=(T& a, B b) noexcept {
   return a = T(a + b);

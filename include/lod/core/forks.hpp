@@ -52,8 +52,8 @@ LOD_TAGGED inline bool forked_without_exec() noexcept {
   return (flags & forked_no_exec) != 0;
 }
 
-/// Whether OpenMP's threads of the main thread may have been lost in a fork that the library did not see, because it
-/// was loaded later, or could not prepare for. First called before the first fork that it sees.
+/// Whether the main thread's OpenMP threads may have been lost in a fork that the library did not see, because it was
+/// loaded later, or that it could not prepare for. First called before the first fork that the library sees.
 LOD_TAGGED inline bool main_thread_lost_threads() noexcept {
   Forks::Answer answer;
   __atomic_load(&forks.loses_threads, &answer, __ATOMIC_RELAXED);
@@ -95,8 +95,8 @@ LOD_TAGGED inline bool watch_forks() noexcept {
 inline const bool forks_are_watched = watch_forks();
 #endif
 
-/// Locks a mutex that was created when this process had seen `forks_before` forks. One from before the last fork may be
-/// held for ever by a thread of the parent's: only try-locks it.
+/// Locks a mutex that was created when this process had seen `forks_before` forks. If that was before the last fork, a
+/// thread of the parent may hold it for ever: then only tries to lock it.
 LOD_TAGGED [[gnu::always_inline]] inline std::unique_lock<std::mutex> lock_unless_lost(std::mutex& mutex,
                                                                                        int forks_before) {
   if (forks_before == forks.seen) return std::unique_lock(mutex);

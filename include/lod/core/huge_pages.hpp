@@ -15,7 +15,7 @@
 
 namespace lod::inline LOD_INTERFACE::detail::inline LOD_TARGET {
 
-/// For blocks of at least so many bytes it is worth it.
+/// Smaller blocks gain nothing from huge pages.
 inline constexpr std::size_t huge_page_bytes = std::size_t{4} << 20;
 
 /// Requests huge pages for a large block before it is touched: address translation is then faster, and the first touch

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 /// @file
-/// Included first by the headers that include kernels, which are in a folder of their own until they are installed:
-/// says so if the compiler was given only the other folder.
+/// The headers that include kernels include this one first. In the source tree, kernels are in a folder of their own:
+/// without it on the include path, compiling fails here with a message that says so.
 #pragma once
 
 #if !__has_include(<lod/kernels/sum_tree.hpp>)

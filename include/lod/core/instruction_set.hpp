@@ -17,11 +17,11 @@ enum class InstructionSet {
   AVX512,    ///< in addition AVX-512 F, BW, DQ and VL: Intel's servers from 2017 on, AMD's from 2022 on
 };
 
-/// The instruction set that the library's kernels use in this program: the widest one that library and processor have
-/// in common, or, if the environment variable LOD_INSTRUCTION_SET names one (`baseline`, `avx2`, `avx512`) when the
-/// first kernel runs, that one. Results of different sets may differ in their last bits, since one of them multiplies
-/// and adds in one step where another rounds in between. Throws OutOfRange for an invalid name, or one that library or
-/// processor lack; each operation then does so too. Costs nothing except the first time.
+/// The instruction set that the library's kernels use in this program: the one that the environment variable
+/// LOD_INSTRUCTION_SET names (`baseline`, `avx2`, `avx512`) when the first kernel runs, otherwise the widest one that
+/// library and processor have in common. Results may differ between sets in their last bits, since some multiply and
+/// add in one step where others round in between. Throws OutOfRange for an invalid name, or one that library or
+/// processor lack, as every operation then does. Costs nothing except the first time.
 InstructionSet instruction_set();
 
 }  // namespace lod::inline LOD_INTERFACE

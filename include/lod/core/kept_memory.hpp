@@ -3,8 +3,8 @@
 /// @ingroup core
 /// Large blocks of memory that are kept when tensors give them back.
 ///
-/// The system takes large blocks back at once, and clears each page of a new one: a result of 64 MiB that is returned
-/// by value then takes several times as long as one that is written to a tensor of before.
+/// A large block that is freed goes back to the system at once, and the system clears each page of a new one: a result
+/// of 64 MiB that is returned by value would take several times as long as one written to an existing tensor.
 #pragma once
 
 #include <lod/core/device.hpp>
@@ -12,6 +12,7 @@
 #include <lod/core/target.hpp>
 
 #include <cstddef>
+#include <cstdint>
 #include <memory_resource>
 #include <new>
 
@@ -27,7 +28,7 @@ namespace lod::inline LOD_INTERFACE {
 
 namespace detail {
 
-/// Blocks of the standard library's `new_delete_resource`, of all threads, which never wait for each other.
+/// Blocks of the standard library's `new_delete_resource`, shared by all threads without locks.
 class KeptMemory {
  public:
   /// How many bytes are kept at most, unless `limit_kept_memory` says otherwise. A sanitizer must see what is freed.
@@ -40,16 +41,16 @@ class KeptMemory {
   /// Smaller blocks are kept by the allocator of the C library.
   static constexpr std::size_t least_bytes = std::size_t{4} << 20;
 
-  /// A block of at least so many bytes, of which `bytes` becomes the size: one that was kept, if it has at most a third
-  /// more, or a new one. Throws what `new_delete_resource` throws, if freeing what is kept does not help.
+  /// A block of at least `bytes` bytes, whose true size `bytes` becomes: a kept one that is at most a third larger, or
+  /// a new one. Throws what `new_delete_resource` throws, if freeing what is kept does not help.
   LOD_TAGGED void* allocate(std::size_t& bytes) {
     if (void* const memory = take(bytes)) return memory;
     void* memory = nullptr;
     try {
-      memory = std::pmr::new_delete_resource()->allocate(bytes, alignment);
+      memory = allocate_new(bytes);
     } catch (const std::bad_alloc&) {
       shrink(0);
-      memory = std::pmr::new_delete_resource()->allocate(bytes, alignment);
+      memory = allocate_new(bytes);
     }
     advise_huge_pages(memory, bytes);
     return memory;
@@ -67,7 +68,7 @@ class KeptMemory {
       }
       subtract(bytes);
     }
-    std::pmr::new_delete_resource()->deallocate(memory, bytes, alignment);
+    free(memory, bytes);
   }
 
   LOD_TAGGED void limit(std::size_t bytes) noexcept {
@@ -80,6 +81,22 @@ class KeptMemory {
   struct Free {
     std::size_t bytes;
   };
+
+  /// A C library has what is aligned as usual at hand, and searches for what is aligned to more: five times as long as
+  /// operations take that compute few numbers. So small blocks are aligned here. The word before one tells where the
+  /// memory begins.
+  LOD_TAGGED static void* allocate_new(std::size_t bytes) {
+    if (bytes >= least_bytes) return std::pmr::new_delete_resource()->allocate(bytes, alignment);
+    void* const memory = ::operator new(bytes + alignment);
+    auto* const begin = static_cast<std::byte*>(memory);
+    std::byte* const block = begin + (alignment - reinterpret_cast<std::uintptr_t>(begin) % alignment);
+    ::new (block - sizeof memory) void*(memory);
+    return block;
+  }
+  LOD_TAGGED static void free(void* block, std::size_t bytes) noexcept {
+    if (bytes >= least_bytes) return std::pmr::new_delete_resource()->deallocate(block, bytes, alignment);
+    ::operator delete(static_cast<void**>(block)[-1]);
+  }
 
   // The compiler's own functions: <atomic> takes longer to include than the rest.
   LOD_TAGGED static std::size_t loaded(const std::size_t& number) noexcept {
@@ -106,13 +123,13 @@ class KeptMemory {
       }
       give_back(block, block->bytes);
     }
-    // What was kept in vain leaves its room to the block that will be allocated.
+    // Kept blocks that did not fit make room for the new block.
     const std::size_t limit = loaded(limit_);
     shrink(limit > bytes ? limit - bytes : 0);
     return nullptr;
   }
 
-  /// Frees blocks until at most so many bytes are kept.
+  /// Frees blocks until at most `most` bytes are kept.
   LOD_TAGGED void shrink(std::size_t most) noexcept {
     for (Free*& slot : slots_) {
       if (loaded(bytes_) <= most) return;
@@ -120,7 +137,7 @@ class KeptMemory {
       if (block == nullptr) continue;
       const std::size_t bytes = block->bytes;
       subtract(bytes);
-      std::pmr::new_delete_resource()->deallocate(block, bytes, alignment);
+      free(block, bytes);
     }
   }
 
@@ -137,10 +154,10 @@ inline const KeptMemoryEnd kept_memory_end{};
 
 }  // namespace detail
 
-/// Limits the memory that is kept when tensors give it back, for the next ones of about the same size: to so many bytes
-/// of the whole program, 256 MiB unless this says otherwise. What exceeds them is freed at once; with 0 none is kept.
-/// Only blocks of at least 4 MiB from `std::pmr::new_delete_resource()`, the default, are kept, at most eight. Any
-/// thread may call it.
+/// Limits how many bytes the whole program keeps when tensors free their memory, for the next tensors of about the same
+/// size; 256 MiB by default. What exceeds the limit is freed at once; with 0, none is kept. Only blocks of at least 4
+/// MiB from `std::pmr::new_delete_resource()`, the default resource, are kept, and at most eight of them. Any thread
+/// may call this.
 LOD_TAGGED inline void limit_kept_memory(std::size_t bytes) noexcept { detail::kept_memory.limit(bytes); }
 
 }  // namespace lod::inline LOD_INTERFACE

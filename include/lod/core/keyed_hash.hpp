@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 /// @file
 /// Hashes that depend on secret numbers. Ids, values and names come from outside: whoever knows how they are hashed can
-/// choose thousands that all collide in a table, so that each lookup goes through all of them. With a key drawn by the
-/// system, nobody can choose them in advance. No result depends on the key.
+/// choose thousands that all collide in a table, so that each lookup visits all of them. A random key makes that
+/// impossible. No result depends on the key.
 #pragma once
 
 #include <lod/core/float16.hpp>
@@ -23,7 +23,7 @@
 namespace lod::inline LOD_INTERFACE::detail {
 
 /// The upper half of the product of two numbers XOR the lower half. With a secret factor, the difference between two
-/// numbers does not tell how their results differ, as it would for the top bits of a 64-bit product.
+/// numbers does not reveal how their results differ, as it would with the top bits of a 64-bit product.
 LOD_TAGGED [[gnu::always_inline]] LOD_HOST_DEVICE inline std::uint64_t folded_product(std::uint64_t a,
                                                                                       std::uint64_t b) noexcept {
 #ifdef __CUDA_ARCH__
@@ -87,7 +87,7 @@ struct HashKey {
   LOD_TAGGED static std::pair<std::uint64_t, std::uint64_t> draw_secret() noexcept {
     std::uint64_t drawn[2];
     if (::getentropy(drawn, sizeof(drawn)) != 0) {
-      // A system without it: the time, and the address where we were loaded.
+      // Without a source of random numbers: the time, and the address where this code was loaded.
       std::timespec now = {};
       static_cast<void>(std::timespec_get(&now, TIME_UTC));
       drawn[0] = static_cast<std::uint64_t>(now.tv_sec) << 32 ^ static_cast<std::uint64_t>(now.tv_nsec);

@@ -38,8 +38,8 @@ namespace lod::inline LOD_INTERFACE {
 class LoD;
 
 /// The greatest number of levels of a LoD. Code that goes from level to level, such as drawings and readers, may
-/// recurse; and a level costs more bytes than an input needs to request it, so that a small input could take all memory
-/// or time.
+/// recurse; and a level takes more bytes in memory than in a file, so that without a limit a small file could take all
+/// memory.
 inline constexpr int max_levels = 64;
 
 namespace detail {
@@ -185,6 +185,8 @@ class LoDView {
 
   /// True if both have the same lengths at every level.
   LOD_TAGGED friend bool operator==(const LoDView& a, const LoDView& b) noexcept {
+    if (a.block_ == b.block_ && a.first_level_ == b.first_level_ && a.begin_ == b.begin_ && a.end_ == b.end_)
+      return true;
     if (a.levels() != b.levels() || a.rows() != b.rows()) return false;
     return equal_levels(a, b, a.levels());
   }

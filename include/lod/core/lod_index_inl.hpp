@@ -91,7 +91,7 @@ inline LoD LoD::from_lengths(const std::vector<std::vector<std::int64_t>>& lengt
 
 namespace detail {
 
-/// Throws InvalidLoD unless offsets(level) are the offsets of a valid LoD of so many levels.
+/// Throws InvalidLoD unless offsets(level) are the offsets of a valid LoD of `count` levels.
 template <class Offsets>
 LOD_TAGGED void check_all_offsets(std::size_t count, const Offsets& offsets) {
   check_level_count(count);

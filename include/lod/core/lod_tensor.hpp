@@ -150,8 +150,8 @@ class LoDTensor {
 
   /// No rows, no levels, scalar rows.
   LOD_TAGGED LoDTensor() noexcept : LoDTensor(Memory::initial_resource()) {}
-  /// The same; memory that it needs later comes from `resource`. A template, like the one below, so that neither the
-  /// {0} of an empty tensor's shape nor that of a row shape is taken for a null pointer.
+  /// The same, with `resource` for memory that it needs later. This constructor and the next are templates so that a
+  /// shape written as {0} is not taken for a null pointer.
   template <std::derived_from<Resource> Given>
   LOD_TAGGED explicit LoDTensor(Given* resource) noexcept : values_(resource) {}
 
@@ -174,7 +174,7 @@ class LoDTensor {
   }
   LOD_TAGGED LoDTensor(const Shape& shape, uninitialized_t, Resource* resource = Device::default_resource())
       : LoDTensor(LoD(), shape.empty() ? 1 : shape.front(), shape.without_first(), resource) {}
-  /// The same for the shape {}, which could otherwise mean a tensor to copy.
+  /// The same for the shape {}, which could otherwise be read as a default-constructed tensor to copy.
   LOD_TAGGED explicit LoDTensor(std::initializer_list<detail::NoDimension>) : LoDTensor(Shape()) {}
 
   /// The given values, row by row. Throws ShapeMismatch unless there are lod.rows() rows of them (a whole number of
@@ -298,7 +298,7 @@ class LoDTensor {
     view().copy_into(to);
   }
   /// @}
-  /// The source of memory that it needs later.
+  /// Where later allocations come from.
   LOD_TAGGED Resource* resource() const noexcept { return values_.resource(); }
 
   /// @{
@@ -366,9 +366,9 @@ class LoDTensor {
   LOD_TAGGED void resize(LoD lod, const Shape& row_shape, std::int64_t rows = 0) {
     *this = resized(std::move(lod), row_shape, rows, resource());
   }
-  /// The tensor that `resize` would make of this one, which stays unchanged until the result is assigned to it: so
-  /// everything exists before anything is changed. Uses the same memory if `resize` would reuse it; new memory comes
-  /// from `resource`.
+  /// What `resize` would turn this tensor into. This one stays unchanged until the result is assigned to it, so
+  /// whatever can fail has been done before anything changes. Uses the same memory if `resize` would reuse it; new
+  /// memory comes from `resource`.
   LOD_TAGGED [[nodiscard]] LoDTensor resized(LoD lod, const Shape& row_shape, std::int64_t rows,
                                              Resource* resource) const {
     if (lod.levels() > 0) rows = lod.rows();
@@ -428,9 +428,9 @@ class LoDTensor {
 
 namespace detail {
 
-/// So many rows in the memory at `data`, which `owner` keeps alive (it is not kept if there are no elements). Unlike
-/// `wrap`, it knows the number of rows even if rows have no elements. Throws ShapeMismatch if `lod` is for another
-/// number, std::invalid_argument if the memory is not aligned for an element.
+/// A tensor of `rows` rows in the memory at `data`, which `owner` keeps alive (it is not kept if there are no
+/// elements). Unlike `wrap`, it knows the number of rows even if rows have no elements. Throws ShapeMismatch if `lod`
+/// is for another number of rows, std::invalid_argument if the memory is not aligned for an element.
 template <class T, class Device, class Owner>
 LOD_TAGGED LoDTensor<T, Device> wrap_rows(T* data, std::int64_t rows, LoD lod, const Shape& row_shape, Owner owner,
                                           typename Device::memory_resource* resource) {

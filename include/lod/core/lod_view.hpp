@@ -41,7 +41,7 @@ class SequenceIterator {
   using reference = value_type;
   using difference_type = std::ptrdiff_t;
   /// @}
-  /// The result of `->`: holds an element, which is not in memory otherwise.
+  /// The result of `->`: holds the element, which exists nowhere else.
   struct Pointer {
     value_type element;                                                            ///< the element
     LOD_TAGGED const value_type* operator->() const noexcept { return &element; }  ///< its members
@@ -131,8 +131,8 @@ class LoDTensorView {
   LOD_TAGGED LoDTensorView(const LoDTensorView<U, Device>& view) noexcept
       : LoDTensorView(view.data(), view.lod_view(), &view.row_shape(), view.row_size()) {}
   /// @{
-  /// A variable refers to something else from now on; no values are copied. Assigning to something that is not a
-  /// variable, as in x[1] = x[0], does not compile: `copy_into` copies values.
+  /// Assigning to a variable makes it refer to something else; no values are copied. Assigning to something that is not
+  /// a variable, as in x[1] = x[0], does not compile: `copy_into` copies values.
   LOD_TAGGED LoDTensorView(const LoDTensorView&) = default;
   LOD_TAGGED LoDTensorView& operator=(const LoDTensorView&) & = default;
   void operator=(const LoDTensorView&) && = delete;

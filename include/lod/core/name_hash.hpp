@@ -14,8 +14,9 @@
 
 namespace lod::inline LOD_INTERFACE::detail {
 
-/// The key of NameHash; zeros until it is first needed. Files with different flags share maps of names, so it is not in
-/// a function, of which each set of flags has its own; and it has no guard, which a child of fork() might wait for.
+/// The key of NameHash; zeros until it is first needed. Not a static of a function: each set of flags has its own copy
+/// of a function, but files with different flags share maps of names. It has no guard, for which a child of fork()
+/// might wait.
 inline std::uint64_t name_key[3] = {};
 
 /// A number of `name_key`: the one drawn, unless another thread was first.

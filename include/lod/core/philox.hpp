@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 /// @file
-/// Random numbers by their places: Philox4x32-10.
+/// Random numbers that are computed from their positions: Philox4x32-10.
 #pragma once
 
 #include <lod/core/target.hpp>
@@ -13,11 +13,11 @@
 
 namespace lod::inline LOD_INTERFACE::detail {
 
-/// A stream of random numbers in which each has a place: any of them is there without those before it, so that results
+/// A stream of random numbers, each of which is computed from its position alone, without those before it; so results
 /// depend on no order. Source: Salmon, Moraes, Dror, Shaw, "Parallel random numbers: as easy as 1, 2, 3", SC 2011.
 class Philox {
  public:
-  /// Streams of different keys, and of different numbers, have nothing in common.
+  /// Streams that differ in key or number are independent.
   LOD_TAGGED explicit Philox(std::uint64_t key, std::uint64_t stream = 0) noexcept : key_(key), stream_(stream) {}
 
   /// Four numbers of 32 random bits.
@@ -34,8 +34,8 @@ class Philox {
   }
   /// A number from [0, 1).
   LOD_TAGGED double uniform(std::uint64_t place) const noexcept { return unit(bits(place)[0]); }
-  /// A number of the normal distribution with the mean 0 and the standard deviation 1; of no more than `limit` in size,
-  /// which should be above 1.
+  /// A number of the normal distribution with mean 0 and standard deviation 1, in [-limit, limit]; `limit` should be
+  /// above 1.
   LOD_TAGGED double normal(std::uint64_t place, double limit = 1e9) const noexcept {
     constexpr double two_pi = 6.28318530717958647692;
     for (std::uint64_t attempt = 0;; ++attempt) {

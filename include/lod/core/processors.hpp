@@ -58,8 +58,8 @@ inline const char* quota_folder(const std::string& controllers) {
 
 /// How many processors' time a control group allows, in whole processors, at least 1; the greatest int without a quota.
 inline int processors_of_group(const std::string& folder) {
-  // Microseconds of processor time per so many microseconds: version 2 has them in one file, version 1 in two. "max",
-  // or -1 in version 1, in place of the first means no limit.
+  // The quota, in microseconds of processor time, and its period in microseconds: version 2 has them in one file,
+  // version 1 in two. "max", or -1 in version 1, in place of the first means no limit.
   std::string limit = beginning_of(folder + "/cpu.max");
   if (limit.empty()) {
     limit = beginning_of(folder + "/cpu.cfs_quota_us") + ' ' + beginning_of(folder + "/cpu.cfs_period_us");

@@ -52,8 +52,8 @@ class RankTable {
   LOD_TAGGED RankTable& operator=(const RankTable& other) { return *this = RankTable(other); }
   LOD_TAGGED ~RankTable() = default;
 
-  /// Throws OutOfRange for the level; ShapeMismatch if a list with a number for each step, of which there may be any
-  /// number if rows have no elements, is more than memory can hold. O(sequences + longest length).
+  /// Throws OutOfRange for the level, and ShapeMismatch if memory cannot hold a number for each step (rows without
+  /// elements may make sequences of any length). O(sequences + longest length).
   LOD_TAGGED explicit RankTable(const LoD& lod, const RankOptions& options = {})
       : lod_(lod), level_(detail::resolve_level(options.level, lod.levels(), "RankTable")) {
     const auto offsets = lod_.offsets(level_);

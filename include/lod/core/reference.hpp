@@ -13,9 +13,8 @@
 
 namespace lod::inline LOD_INTERFACE::detail {
 
-/// A block that several `Reference`s own. The last one calls `destroy`, which frees the block the way it was made: by
-/// the function for the block's type if the reference knows the type, otherwise by the one that the block was made
-/// with.
+/// A block that several `Reference`s own. The last one calls `destroy`, which frees the block: by the function for the
+/// block's type if the reference knows the type, otherwise by the function that the block was made with.
 ///
 /// The difference matters when a shared library is unloaded: the function that a block was made with belongs to the
 /// library that made it, the one for a type to the caller. So objects of this library's types that a plugin has made

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 /// @file
-/// Marks among the rows of a LoD's level: to find the sequence of a row, look up those of the marks around it and
-/// search the few sequences in between, or none if one long sequence holds both. GPUs, whose threads begin at any row,
-/// have them with their copy of a LoD.
+/// Marks among the rows of a LoD's level. To find the sequence of a row, read the marks on both sides of it and search
+/// the few sequences in between; if both marks name the same long sequence, there is nothing to search. GPUs, whose
+/// threads begin at any row, keep them with their copy of a LoD.
 #pragma once
 
 #include <lod/core/target.hpp>
@@ -19,7 +19,7 @@ struct RowMarks {
   const std::int64_t* sequences = nullptr;  ///< null if there are none
   std::int64_t before = 0;                  ///< the sequences before the part in use
 
-  /// The number of marks for a level of so many rows: at least one after any row.
+  /// The number of marks for a level of `rows` rows: at least one after any row.
   LOD_TAGGED static constexpr std::int64_t count(std::int64_t rows) noexcept { return rows / distance + 2; }
   /// Calls put(mark) for each mark in order, for a level of `size` sequences with these offsets in rows.
   template <class Put>

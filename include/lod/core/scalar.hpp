@@ -28,8 +28,8 @@ inline constexpr T greatest_integer = std::numeric_limits<T>::max();
 
 }  // namespace detail
 
-/// An integer or a floating-point number, kept exactly until the type T that it becomes is known: so an option such as
-/// a padding value need not be a template for the sake of 64-bit ids. (A `long double` is rounded to double.)
+/// An integer or a floating-point number, kept exactly until it is known which type T it becomes. So options such as a
+/// padding value need not be templates to be exact for 64-bit ids. (A `long double` is rounded to double.)
 class Scalar {
  public:
   LOD_TAGGED constexpr Scalar() = default;
@@ -47,15 +47,15 @@ class Scalar {
   /// Whether it was an integer.
   LOD_TAGGED LOD_HOST_DEVICE constexpr bool is_integer() const noexcept { return kind_ != Kind::REAL; }
   /// The number as a T: rounded once if T is a coarser floating-point type. An integer wraps around if T has fewer
-  /// bits; a real number is truncated to an integer, one beyond the range of T is clamped to it, and NaN becomes 0. As
-  /// a bool it is whether it differs from 0.
+  /// bits. A real number becomes an integer by truncation; beyond the range of T it is clamped, and NaN becomes 0. As a
+  /// bool: whether it differs from 0.
   template <class T>
   LOD_TAGGED LOD_HOST_DEVICE constexpr T to() const noexcept {
     if (kind_ == Kind::INTEGER) return static_cast<T>(static_cast<std::int64_t>(integer_));
     if (kind_ == Kind::UNSIGNED) return static_cast<T>(integer_);
     if constexpr (std::integral<T> && !std::same_as<T, bool>) {
       constexpr T least = detail::least_integer<T>, greatest = detail::greatest_integer<T>;
-      // As doubles they are exact, except the greatest of 64 bits, which becomes the next power of two.
+      // These limits are exact as doubles, except the greatest of 64 bits, which becomes the next power of two.
       if (detail::is_nan(real_)) return 0;
       if (real_ <= static_cast<double>(least)) return least;
       if (real_ >= static_cast<double>(greatest)) return greatest;

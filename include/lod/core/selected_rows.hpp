@@ -102,8 +102,8 @@ class SelectedRows<T, Cpu> {
     rows_ = std::move(rows);
     height_ = height;
   }
-  /// Takes the values as they are: row i belongs to rows[i]. Throws ShapeMismatch if their numbers differ, and as
-  /// above.
+  /// Takes the values as they are: row i belongs to rows[i]. Throws ShapeMismatch if the numbers of ids and rows
+  /// differ, and as above.
   template <std::same_as<LoDTensor<T, Cpu>> Value>
   LOD_TAGGED SelectedRows(std::vector<std::int64_t> rows, std::int64_t height, Value value) {
     detail::check_value_rows(static_cast<std::int64_t>(rows.size()), value.rows(), "SelectedRows");
@@ -138,8 +138,8 @@ class SelectedRows<T, Cpu> {
   LOD_TAGGED const std::vector<std::int64_t>& rows() const noexcept LOD_LIFETIMEBOUND { return rows_; }
   /// The number of rows of the dense tensor that this represents.
   LOD_TAGGED std::int64_t height() const noexcept { return height_; }
-  /// The values of the rows: a tensor without levels, {rows().size(), row shape...}. Another may be assigned if it has
-  /// a row for each id as well: otherwise functions that take the rows throw ShapeMismatch.
+  /// The values of the rows: a tensor without levels, {rows().size(), row shape...}. A tensor that is assigned to it
+  /// must also have a row for each id, otherwise functions that take these rows throw ShapeMismatch.
   LOD_TAGGED LoDTensor<T, Cpu>& value() noexcept LOD_LIFETIMEBOUND { return value_; }
   LOD_TAGGED const LoDTensor<T, Cpu>& value() const noexcept LOD_LIFETIMEBOUND { return value_; }
   /// The dimensions of a row.

@@ -32,7 +32,7 @@ class Shape {
   LOD_TAGGED Shape(std::span<const std::int64_t> dims) {
     for (std::int64_t dim : dims) push_back(dim);
   }
-  /// `first` followed by the dimensions of `rest`: the shape of so many rows.
+  /// `first` followed by the dimensions of `rest`: the shape of `first` rows.
   LOD_TAGGED Shape(std::int64_t first, const Shape& rest) : Shape() {
     push_back(first);
     for (std::int64_t dim : rest) push_back(dim);

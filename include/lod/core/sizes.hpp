@@ -2,8 +2,8 @@
 /// @file
 /// Arithmetic on sizes: products and sums that saturate at the greatest number instead of overflowing 64 bits.
 ///
-/// Rows without elements cost no memory, so there may be as many of them as 64 bits can count, and rows may have as
-/// many elements if there are none of them. What is computed from such sizes (the bytes to move, the weight of some
+/// Rows without elements cost no memory, so there may be as many of them as 64 bits can count; likewise, without rows,
+/// a row shape may have that many elements. What is computed from such sizes (the bytes to move, the weight of some
 /// work, positions in a tensor without elements) must not overflow on the way.
 #pragma once
 
@@ -16,7 +16,7 @@
 
 namespace lod::inline LOD_INTERFACE::detail::inline LOD_TARGET {
 
-/// For products of two sizes that are divided again.
+/// For products of two sizes that are then divided.
 __extension__ typedef unsigned __int128 UnsignedInt128;
 
 /// a * b for nonnegative numbers; the greatest number if it is more.
@@ -29,7 +29,7 @@ template <class... More>
 constexpr std::int64_t saturated_product(std::int64_t a, std::int64_t b, std::int64_t c, More... more) noexcept {
   return saturated_product(saturated_product(a, b), c, more...);
 }
-/// The bytes of as many numbers of type T as the product of the counts.
+/// The bytes of numbers of type T, as many as the product of the counts.
 template <class T, class... Counts>
 constexpr std::int64_t bytes_of(std::int64_t count, Counts... counts) noexcept {
   return saturated_product(count, counts..., static_cast<std::int64_t>(sizeof(T)));
@@ -39,8 +39,8 @@ constexpr std::int64_t saturated_sum(std::int64_t a, std::int64_t b) noexcept {
   std::int64_t sum = 0;
   return __builtin_add_overflow(a, b, &sum) ? std::numeric_limits<std::int64_t>::max() : sum;
 }
-/// `count` as the size of a list of T. Throws ShapeMismatch, with a text that begins with `what`, if that is more than
-/// memory can hold: standard containers would throw std::length_error, which does not say what was wrong.
+/// `count` as the size of a list of T. Throws ShapeMismatch, with a text that begins with `what`, if memory cannot hold
+/// that many; standard containers would throw std::length_error, which does not say what was wrong.
 template <class T>
 std::size_t checked_count(std::int64_t count, const char* what) {
   if (count < 0 || count > std::numeric_limits<std::int64_t>::max() / 2 / static_cast<std::int64_t>(sizeof(T))) {

@@ -11,15 +11,15 @@
 // keeps one body for each name; so the flags are in the name. LOD_TARGET is an inline namespace: nobody writes it.
 //
 // What users' functions take and return (tensors, executors, options, results) has names without flags, so that it can
-// go to files with other flags. But its members carry the flags by an attribute, LOD_TAGGED: with tensors from a file
-// for AVX2, a file for less runs its own code. What no header can give a name to, and a linker therefore may keep from
-// any file, are instantiations of the standard library's templates, and members that the compiler writes for aggregates
-// (descriptions, options, results), which call the members of one of the files. For a program that runs on different
-// processors, compile its files for the least of them, and take the wider kernels from lodtensor::cpu, or from shared
-// libraries that export no such names. nvcc, and <lod/cuda.hpp> as a whole, have no LOD_TAGGED.
+// go to files with other flags. But its members carry the flags by an attribute, LOD_TAGGED: a file compiled without
+// AVX2 runs its own code on tensors from a file compiled with it. No header can rename instantiations of the standard
+// library's templates, and members that the compiler generates for aggregates (descriptions, options, results): of
+// these, the linker may keep any file's. So for a program that runs on different processors, compile its files for the
+// least of them, and take the wider kernels from lodtensor::cpu, or from shared libraries that do not export such
+// names. nvcc, and <lod/cuda.hpp> as a whole, have no LOD_TAGGED.
 //
-// An object in a function (`static`) is there once for each set of flags. What a program shares is an inline variable
-// outside LOD_TARGET.
+// A `static` object in a function exists once for each set of flags. What the whole program shares is an inline
+// variable outside LOD_TARGET.
 //
 // Some flags define no macro: -ffp-contract; -ffinite-math-only and the like switched off again after -ffast-math, and
 // the parts of -funsafe-math-optimizations, with clang; --use_fast_math, with nvcc; -march on architectures other than
@@ -155,7 +155,7 @@
 #  define LOD_TARGET_ARM
 #endif
 
-// Flags that make arithmetic treat numbers as others than they are.
+// Flags that change the results of arithmetic.
 #if defined(__FAST_MATH__) || (defined(__FINITE_MATH_ONLY__) && __FINITE_MATH_ONLY__) ||             \
     defined(__ASSOCIATIVE_MATH__) || defined(__RECIPROCAL_MATH__) || defined(__NO_SIGNED_ZEROS__) || \
     defined(__ROUNDING_MATH__)
@@ -207,13 +207,13 @@
   LOD_TARGET_JOIN(LOD_TARGET_ISA, LOD_TARGET_MATH, LOD_TARGET_THREADS, LOD_TARGET_KERNELS, LOD_TARGET_GRAIN, \
                   LOD_TARGET_FLAGS, , )
 
-// LOD_TAGGED before the declaration of a function outside LOD_TARGET, always outside it, puts the same text into that
-// function's name (nvcc knows no such functions). LOD_TAGGED_COPIES(Class) does so for what a class that is no
-// aggregate would have by itself.
+// LOD_TAGGED, before the declaration of a function outside LOD_TARGET (never inside it), puts the same text into that
+// function's name; nvcc does not support that. LOD_TAGGED_COPIES(Class) does so for the members that the compiler
+// generates for a class that is not an aggregate.
 #define LOD_TARGET_TEXT_OF(name) #name
 #define LOD_TARGET_TEXT(name) LOD_TARGET_TEXT_OF(name)
-// Where nothing is added to the level, which is most often so, a short way to the same text: a thousand functions take
-// it. (In a condition, a word counts as 0: minus nothing minus 1 is 1, minus 0 minus 1 is not.)
+// Most often nothing is added to the level: then a shorter way to the same text, since a thousand functions take it.
+// (In a condition, a word counts as 0: minus nothing minus 1 is 1, minus 0 minus 1 is not.)
 #define LOD_TARGET_ADDED                                                                                     \
   LOD_TARGET_JOIN(LOD_TARGET_ABOVE, LOD_TARGET_RARE, LOD_TARGET_ICE_LAKE, LOD_TARGET_RECENT, LOD_TARGET_ARM, \
                   LOD_TARGET_MATH, LOD_TARGET_GRAIN, LOD_TARGET_FLAGS)

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 /// @file
-/// The threads that share the work of operations. Nobody ever waits for a thread that has not begun: who calls an
-/// operation works through its tasks, one claim after the other, and threads of the pool that come in time claim some
-/// of them. One that the system starts late, because other programs use the processors too, finds its invitation
-/// withdrawn. So beside other work an operation takes about as long as with one thread, and never much longer.
+/// The threads that share the work of operations. Nobody ever waits for a thread that has not begun: the calling thread
+/// claims an operation's tasks one after the other, and threads of the pool that arrive in time claim some of them. A
+/// thread that arrives late, because other programs use the processors too, finds its invitation withdrawn. So beside
+/// other work an operation never takes much longer than with one thread.
 #pragma once
 
 #include <lod/core/processors.hpp>
@@ -30,8 +30,8 @@
 
 namespace lod::inline LOD_INTERFACE::detail {
 
-/// A number that threads wait for. Not std::atomic's own wait: that keeps a table of who waits, of which two modules of
-/// a program may have one each, so that one never wakes the other's threads.
+/// A number that threads wait for. Not std::atomic's own wait: that keeps a table of waiting threads, and if two
+/// modules of a program have one each, neither wakes the other's threads.
 class WaitWord {
  public:
   LOD_TAGGED std::uint32_t load() const noexcept { return word_.load(std::memory_order_acquire); }
@@ -46,7 +46,7 @@ class WaitWord {
     sched_yield();
 #endif
   }
-  /// Wakes the thread that waits at this address. There need not be a number any more: whoever waits, looks again.
+  /// Wakes the thread that waits at this address. The number need not exist any more: whoever waits looks again.
   LOD_TAGGED static void wake(const WaitWord* word) noexcept {
 #ifdef __linux__
     syscall(SYS_futex, word, FUTEX_WAKE_PRIVATE, 1, nullptr, nullptr, 0);
@@ -59,7 +59,8 @@ class WaitWord {
   std::atomic<std::uint32_t> word_ = 0;
 };
 
-/// Nanoseconds, of a clock that never goes back, or of the calling thread's time on a processor.
+/// Nanoseconds of a clock that never goes back, or, with CLOCK_THREAD_CPUTIME_ID, of the calling thread's time on a
+/// processor.
 LOD_TAGGED inline std::int64_t clock(clockid_t which = CLOCK_MONOTONIC) noexcept {
   timespec now;
   clock_gettime(which, &now);
@@ -79,8 +80,8 @@ class SharedTasks {
   LOD_TAGGED int join() noexcept { return threads_.fetch_add(1, std::memory_order_relaxed); }
   /// Claims and does tasks until none is left. If one throws, no more are begun.
   LOD_TAGGED void work() noexcept { work(join(), std::numeric_limits<std::int64_t>::max()); }
-  /// The same as the thread of that number, which has joined, and only until `until` on the `clock`. Returns whether no
-  /// task is left.
+  /// The same for the thread with this number, which has joined, and only until the `clock` shows `until`. Returns
+  /// whether no task is left.
   LOD_TAGGED bool work(int thread, std::int64_t until) noexcept {
     try {
       for (std::int64_t task; (task = next_.fetch_add(1, std::memory_order_relaxed)) < tasks_;) {
@@ -93,8 +94,8 @@ class SharedTasks {
     }
     return true;
   }
-  /// When all threads have finished: throws what the first task that failed has thrown, if one did; std::runtime_error
-  /// in a child of a fork() in one of the tasks, where those that other threads were at are lost.
+  /// To be called when all threads have finished. If a task threw, throws that exception, the first of several. In a
+  /// child that a task forked, throws std::runtime_error, since the tasks of the other threads are lost there.
   LOD_TAGGED void rethrow() const {
     if (error_) std::rethrow_exception(error_);
   }
@@ -119,28 +120,29 @@ class SharedTasks {
   std::atomic<int> threads_ = 0;
   std::atomic<bool> failed_ = false;
   std::exception_ptr error_;
-  // On cache lines of their own: each claim writes the one, and whoever waits reads the other.
+  // On separate cache lines: each claim writes the first, and whoever waits reads the second.
   alignas(64) std::atomic<std::int64_t> next_ = 0;
-  alignas(64) WaitWord finished_;  // how many threads of the pool have, and whether somebody sleeps until all have
+  alignas(64) WaitWord finished_;  // how many threads of the pool have finished; whether a thread sleeps until all have
 };
 
 /// Threads that wait for work. There is one pool in each module of a program (the executable, a shared library), which
 /// the executors made there share. Threads are started when they are first needed, look for the next operation for a
-/// millisecond, then sleep, and are ended when the module is unloaded or the process ends; an operation that is called
-/// after that works alone, as one does for which the system has started no threads. Any number of threads may call it
-/// at a time, and so may tasks.
+/// millisecond, then sleep; they are ended when the module is unloaded or the process ends. An operation that is called
+/// after that, or for which the system starts no threads, works on the calling thread alone. Any number of threads may
+/// call the pool at a time, and so may tasks.
 class ThreadPool {
  public:
-  /// That of the module which calls this.
+  /// The pool of the calling module.
   LOD_TAGGED static ThreadPool& of_module();
 
   ThreadPool(const ThreadPool&) = delete;
   ThreadPool& operator=(const ThreadPool&) = delete;
 
   /// Works on the tasks, on the calling thread and at most `threads` - 1 of the pool, until all are done. Takes fewer
-  /// threads if others work on other tasks, so that they are not more than processors, or than an executor asks for.
-  /// Threads that sleep are woken for `large` work. Waking one for less takes longer than it helps, unless it then
-  /// stays awake for the next: where the processors are not busy, and this is the second call within a short time.
+  /// threads if some work on other tasks, so that all together they are no more than the processors, or than an
+  /// executor asks for. Wakes sleeping threads for `large` work. For less, waking one costs more than it gains, unless
+  /// it stays awake for the next call: so only if the processors are not busy, and this is the second call within a
+  /// short time.
   ///
   /// While other work keeps the processors busy, the calling thread begins alone: a thread that is put aside in the
   /// middle of a task would delay short work by more than it takes.
@@ -164,7 +166,7 @@ class ThreadPool {
   }
 
  private:
-  /// A thread. What it is asked to do is in `state`: a pointer to tasks, or one of the values below.
+  /// A thread. Its `state` says what it is asked to do: a pointer to tasks, or one of the values below.
   struct alignas(64) Worker {
     LOD_TAGGED Worker(ThreadPool& its_pool, SharedTasks& first) noexcept : state(&first), pool(its_pool) {}
     std::atomic<SharedTasks*> state;  // null: waits
@@ -173,21 +175,21 @@ class ThreadPool {
     ThreadPool& pool;
     pthread_t handle{};
   };
-  // Addresses of no tasks.
+  // Values that are no tasks' address.
   LOD_TAGGED static SharedTasks* marker(std::uintptr_t value) noexcept { return reinterpret_cast<SharedTasks*>(value); }
   LOD_TAGGED static SharedTasks* asleep() noexcept { return marker(1); }
   LOD_TAGGED static SharedTasks* at_work() noexcept { return marker(2); }
   LOD_TAGGED static SharedTasks* ended() noexcept { return marker(3); }
 
-  // In nanoseconds: for how long a thread looks for the next operation before it sleeps; how long it takes to wake a
-  // thread, and so for how long one looks that must wait for others, before it blocks; and how long who calls works
-  // alone while the processors are busy.
+  // In nanoseconds: how long a thread looks for the next operation before it sleeps; how long it takes to wake a
+  // thread, and so how long a waiting thread looks before it blocks; how long the calling thread works alone while the
+  // processors are busy.
   static constexpr std::int64_t patience = 1'000'000, waking = 100'000, alone = 4'000'000;
 
   LOD_TAGGED explicit ThreadPool(int room) noexcept : room_(room) {}
   LOD_TAGGED ~ThreadPool() = default;
 
-  // ---- Those who call operations ----
+  // ---- Calling threads ----
 
   /// How many threads there may be; at least `wanted`.
   LOD_TAGGED int room(int wanted) noexcept {
@@ -197,7 +199,7 @@ class ThreadPool {
     return std::max(room, wanted);
   }
 
-  /// Invites up to `wanted` threads, and returns how many: those that wait, if `wake`, those that sleep, and new ones.
+  /// Invites up to `wanted` threads, and returns how many: waiting ones, sleeping ones if `wake`, and new ones.
   LOD_TAGGED int invite(SharedTasks& tasks, int wanted, bool wake) noexcept {
     int invited = 0;
     caller_at_.store(processor(), std::memory_order_relaxed);
@@ -242,13 +244,13 @@ class ThreadPool {
   /// Starts a thread and invites it; false if that is impossible, or another thread is just starting one.
   LOD_TAGGED static bool start(ThreadPool& pool, SharedTasks& tasks) noexcept {
     if (pool.starting_.exchange(true)) return false;
-    // Not by operator new, as the thread's stack is not: programs count what an operation allocates when it is called
-    // again, and that may be when a thread starts.
+    // Not by operator new: programs that count the allocations of a second call should not see those of a thread that
+    // starts then.
     void* const memory = pool.start_.load() ? std::aligned_alloc(alignof(Worker), sizeof(Worker)) : nullptr;
     Worker* const worker = memory ? new (memory) Worker(pool, tasks) : nullptr;
     bool started = false;
     if (worker) {
-      // Signals are meant for the program's own threads.
+      // Signals go to the program's own threads.
       sigset_t all, before;
       sigfillset(&all);
       pthread_sigmask(SIG_SETMASK, &all, &before);
@@ -261,7 +263,7 @@ class ThreadPool {
       pool.started_.fetch_add(1, std::memory_order_relaxed);
     } else {
       std::free(memory);
-      pool.start_ = nullptr;  // what the system refuses once is not asked for again: others need threads, too
+      pool.start_ = nullptr;  // what the system refused is not tried again: others need threads, too
     }
     pool.starting_ = false;
     return started;
@@ -281,13 +283,14 @@ class ThreadPool {
         if (!displaces) tasks->work();                           // else it is better off without this thread
         worker.state.store(nullptr, std::memory_order_release);  // first: the caller may have more work at once
         tasks->finish();
-        if (forks_before != worker.pool.forks_) return nullptr;  // in a child of a task's, whose only thread this is
+        if (forks_before != worker.pool.forks_)
+          return nullptr;  // in a child that a task forked, whose only thread this is
         if (displaces || time_aside() - aside > 2 * waking) worker.pool.note_delay();
       }
     }
   }
 
-  /// Until there is something to do: looks for some time, then sleeps.
+  /// Waits until there is something to do: looks for some time, then sleeps.
   LOD_TAGGED void doze(Worker& worker) noexcept {
     const auto invited = [&worker] { return worker.state.load(std::memory_order_relaxed) != nullptr; };
     if (displaces_caller()) step_aside();
@@ -301,8 +304,8 @@ class ThreadPool {
     }
   }
 
-  /// Whether the calling thread was put on the processor from which threads were last invited, since all others are
-  /// busy: then it must leave it to who invited it.
+  /// Whether the calling thread runs on the processor from which threads were last invited, because all others are
+  /// busy: then it must leave that processor to the inviting thread.
   LOD_TAGGED bool displaces_caller() const noexcept {
     const int here = processor();
     return here >= 0 && here == caller_at_.load(std::memory_order_relaxed);
@@ -327,7 +330,7 @@ class ThreadPool {
 #endif
   }
 
-  /// Looks again and again whether done(), for so many nanoseconds; once, while the processors are busy.
+  /// Polls done() for at most `longest` nanoseconds; only once while the processors are busy.
   template <class Done>
   LOD_TAGGED bool spin(const Done& done, std::int64_t longest) noexcept {
     const std::int64_t begin = clock();
@@ -344,7 +347,7 @@ class ThreadPool {
     return done();
   }
 
-  /// Differences of it say for how long the calling thread had no processor.
+  /// The difference of two values is the time during which the calling thread had no processor.
   LOD_TAGGED static std::int64_t time_aside() noexcept { return clock() - clock(CLOCK_THREAD_CPUTIME_ID); }
 
   /// To be called when a thread has been put aside in the middle of tasks. If that happens more often than once in 16
@@ -409,7 +412,7 @@ class ThreadPool {
   alignas(64) std::atomic<int> callers_ = 0;  // the threads in run()
 };
 
-// Hidden: of each module its own, which its threads run the code of.
+// Hidden, so that each module has its own, whose threads run that module's code.
 /// Never freed: executors that outlive the module may still ask it for threads, and get none.
 [[gnu::visibility("hidden")]] inline std::atomic<ThreadPool*> pool_of_module = nullptr;
 

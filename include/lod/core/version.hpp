@@ -15,9 +15,9 @@
 #define LOD_VERSION_TEXT(major, minor, patch) \
   LOD_VERSION_QUOTE(major) "." LOD_VERSION_QUOTE(minor) "." LOD_VERSION_QUOTE(patch)
 
-// All names of the library are in an inline namespace of the interface's version, which nobody writes: two versions of
-// the library in one program, one of them in a plugin say, have nothing in common. While the major number is 0, the
-// minor one counts.
+// All names of the library are in an inline namespace of the interface's version, which nobody writes: so two versions
+// of the library in one program, one of them in a plugin, say, do not meet. While the major number is 0, the minor one
+// counts.
 #define LOD_INTERFACE_JOINED(major, minor) v##major##_##minor
 #define LOD_INTERFACE_JOIN(major, minor) LOD_INTERFACE_JOINED(major, minor)
 #define LOD_INTERFACE LOD_INTERFACE_JOIN(LOD_VERSION_MAJOR, LOD_VERSION_MINOR)

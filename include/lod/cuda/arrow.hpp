@@ -31,8 +31,8 @@ namespace lod::inline LOD_INTERFACE {
 
 namespace detail {
 
-/// Values and levels on a GPU, read in another library's stream. The orders are destroyed first: the values are
-/// returned in the tensor's stream, the offsets in that of the executor that copied them there.
+/// Values and levels on a GPU that another library's stream reads. The members that order streams are destroyed first:
+/// values are returned to the tensor's stream, offsets to the stream of the executor that copied them there.
 template <class T>
 struct LentToArrow {
   LoDTensor<T, Cuda> tensor;

@@ -27,7 +27,7 @@ namespace lod::inline LOD_INTERFACE {
 
 namespace detail {
 
-/// The stream of a GPU in which numbers of LoDs are copied and freed: LoDs outlive executors, and so does it.
+/// The stream of a GPU in which numbers of LoDs are copied and freed. Like LoDs, it outlives executors.
 inline CudaStream& offsets_stream(int device) {
   static std::mutex mutex;
   // Never destroyed: LoDs may outlive everything, and at the program's end the runtime may already be gone.
@@ -75,7 +75,7 @@ class CudaOffsets final : public LoDBlock::DeviceCopy {
     if (error != cudaSuccess) ignore_cuda(cudaEventDestroy(event_));
     check_cuda(error, "cudaEventRecord");
   }
-  /// The memory is reused only after everything that the streams do with it.
+  /// The memory is reused only after all work of the streams that use it.
   ~CudaOffsets() {
     try {
       const CurrentDevice current(device());
@@ -95,13 +95,13 @@ class CudaOffsets final : public LoDBlock::DeviceCopy {
     }
   }
 
-  /// A copy as one of these; null for that of another back end.
+  /// A copy as a CudaOffsets; null if another back end made it.
   static CudaOffsets* from(LoDBlock::DeviceCopy* copy) noexcept {
     return copy->kind == &own_kind ? static_cast<CudaOffsets*>(copy) : nullptr;
   }
 
   int device() const noexcept { return home_.device(); }
-  /// The given offsets of the block, whose numbers are at `numbers` on the GPU.
+  /// Offsets of the block, where `numbers` is the address of its numbers on the GPU.
   MarkedOffsets offsets(const LoDBlock& block, const std::int64_t* numbers,
                         const std::int64_t* offsets) const noexcept {
     MarkedOffsets found{numbers + block.position_of(offsets), {}};
@@ -159,7 +159,7 @@ class CudaOffsets final : public LoDBlock::DeviceCopy {
   std::int64_t mark_place_;
   std::int64_t mark_count_;  // for each level
   Buffer<std::int64_t, Cuda> numbers_;
-  cudaEvent_t event_ = nullptr;  // the numbers have arrived
+  cudaEvent_t event_ = nullptr;  // records when the numbers have arrived
   std::mutex mutex_;
   std::vector<User> users_;
 };
@@ -179,20 +179,20 @@ struct CudaShared final : Shared {
   mutable ScratchMemory<Cuda> scratch;
   mutable Workspace workspace;
   mutable CudaFaults faults;
-  mutable std::mutex mutex;  // of the companions
+  mutable std::mutex mutex;  // guards the companions
   mutable std::vector<std::pair<const char*, Reference<Shared>>> companions;
 };
 
 }  // namespace detail
 
-/// Enqueues operations in a stream of a GPU and returns without waiting for them: they have completed after
-/// `synchronize()`. Tensors that an executor makes keep its stream alive. Another executor may read its results after
+/// Enqueues operations in a stream of a GPU and returns without waiting for them; after `synchronize()` they have
+/// completed. Tensors that an executor makes keep its stream alive. Another executor may read its results after
 /// `wait_for`. Copies share one stream and its scratch memory; moves are copies. An executor may be used by several
-/// threads at a time; their work is enqueued in the order of their calls. On a GPU, scratch memory belongs to the
-/// stream that it was lent for: graphs captured with an executor must run in its stream.
+/// threads at a time; their work is enqueued in the order of their calls. Graphs that are captured with an executor
+/// must run in its stream, to which their scratch memory belongs.
 class CudaExecutor {
  public:
-  /// The memory that its tensors are in.
+  /// The device whose memory its tensors are in.
   using device = Cuda;
 
   /// A stream of its own, on the thread's current GPU; memory from `memory`, or, if that is null, from the runtime's
@@ -229,13 +229,14 @@ class CudaExecutor {
   }
   /// Throws OutOfRange for an invalid id found by an operation that is known to have completed. Does not wait.
   void rethrow_faults() const { shared_->faults.rethrow(); }
-  /// What is enqueued here from now on happens after everything enqueued there so far. Does not wait itself.
+  /// Orders everything that is enqueued here from now on after everything that has been enqueued in `other`. Does not
+  /// wait itself.
   void wait_for(const CudaExecutor& other) const { detail::order_streams(other.ordinal(), other.stream(), stream()); }
 
   /// Values copied to scratch memory on the GPU, for work enqueued while this object exists.
   class Upload {
    public:
-    /// Where they are on the GPU.
+    /// The address of the copy on the GPU.
     const void* data() const noexcept { return loan_.data(); }
 
    private:
@@ -246,15 +247,16 @@ class CudaExecutor {
     }
     ScratchMemory<Cuda>::Loan<std::byte> loan_;
   };
-  /// For operations, which compute offsets and addresses on the CPU: enqueues a copy of `bytes` bytes, which have been
+  /// For operations, which compute offsets and addresses on the CPU: enqueues a copy of `bytes` bytes. `from` has been
   /// read when this returns. Throws CudaError.
   Upload upload(const void* from, std::size_t bytes) const { return Upload(*this, from, bytes); }
 
   /// For operations: where a kernel stores the position of an id outside [0, height). `what`, a string literal, begins
-  /// the text of the error. Throws CudaError, and OutOfRange for what was found thousands of calls before.
+  /// the text of the error. Throws CudaError, and OutOfRange for an invalid id that was found thousands of calls
+  /// before.
   std::int64_t* fault(const char* what, std::int64_t height) const { return shared_->faults.place(what, height); }
-  /// For kernels: the X that belongs to the executor and its copies, created by X::make(*this) on first use. An X is a
-  /// detail::Shared. Throws what creating it throws.
+  /// For kernels: the X that the executor and its copies share, created by X::make(*this) on first use. X derives from
+  /// detail::Shared. Throws what X::make throws.
   template <class X>
   X& companion() const {
     const std::lock_guard lock(shared_->mutex);

@@ -17,8 +17,8 @@
 
 namespace lod::inline LOD_INTERFACE::detail {
 
-/// Errors that kernels have found in their arguments. A kernel that reads ids gets a place in memory that both sides
-/// see, and stores the position of an invalid one there. May be used from several threads at a time.
+/// Errors that kernels find in their arguments. A kernel that reads ids gets a place in memory that both CPU and GPU
+/// can access, where it stores the position of an invalid id. May be used from several threads at a time.
 class CudaFaults {
  public:
   CudaFaults() = default;

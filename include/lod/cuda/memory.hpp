@@ -28,7 +28,7 @@ inline void check_cuda(cudaError_t error, const char* call) {
       text({call, ": ", cudaGetErrorString(error), " (", cudaGetErrorName(error), ", ", static_cast<int>(error), ")"}),
       static_cast<int>(error));
 }
-/// For destructors, which cannot report it.
+/// For destructors, which cannot report errors.
 inline void ignore_cuda(cudaError_t error) noexcept {
   if (error != cudaSuccess) static_cast<void>(cudaGetLastError());
 }
@@ -67,7 +67,7 @@ class BesideCapture {
 
 }  // namespace detail
 
-/// A source of GPU memory. Derive from it to allocate in another way. It may be called from several threads at a time.
+/// A source of GPU memory, called from several threads at a time. Derive from it to allocate in a way of your own.
 class CudaMemoryResource {
  public:
   CudaMemoryResource() = default;
@@ -113,8 +113,8 @@ class CudaPool final : public CudaMemoryResource {
 };
 
 /// A resource that is not stream-ordered (`allocate(bytes, alignment)` and `deallocate(memory, bytes, alignment)`, as
-/// in std::pmr), whose memory GPUs can use. Memory is returned to it once all work enqueued before is done:
-/// deallocation waits.
+/// in std::pmr), whose memory GPUs can use. Deallocation waits for all work enqueued before, then returns the memory to
+/// the resource.
 template <class Resource>
 class CudaMemoryFrom final : public CudaMemoryResource {
  public:

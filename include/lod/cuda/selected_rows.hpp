@@ -16,9 +16,9 @@
 
 namespace lod::inline LOD_INTERFACE {
 
-/// As on the CPU, with the ids on the GPU, in places for as many rows as there may be: the CPU does not wait for the
-/// results of kernels, and so does not know how many places name a row. A place with a negative id names none, and its
-/// values are ignored. `to<Cpu>` returns the rows that are named.
+/// As on the CPU, with the ids on the GPU. Since the CPU does not wait for kernels to count the rows, there are places
+/// for as many as there may be. A place with a negative id names no row, and its values are ignored. `to<Cpu>` returns
+/// only the rows that are named.
 template <class T>
 class SelectedRows<T, Cuda> {
  public:

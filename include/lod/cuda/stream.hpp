@@ -40,7 +40,7 @@ struct Cuda {
 
 namespace detail {
 
-/// What outlives a stream: whether it still exists, and what must live as long as it does.
+/// The state that outlives a stream: whether the stream still exists, and what must live as long as it does.
 struct StreamState final : Shared {
   explicit StreamState(cudaStream_t of)
       : Shared([](const Shared* shared) noexcept { delete static_cast<const StreamState*>(shared); }), stream(of) {}
@@ -57,8 +57,8 @@ inline bool is_capturing(cudaStream_t stream) {
   return status != cudaStreamCaptureStatusNone;
 }
 
-/// What is enqueued in `later` from now on happens after everything enqueued so far in `earlier`, a stream of GPU
-/// `device`. Does not wait itself. Throws CudaError.
+/// Orders everything that is enqueued in `later` from now on after everything that has been enqueued in `earlier`, a
+/// stream of GPU `device`. Does not wait itself. Throws CudaError.
 inline void order_streams(int device, cudaStream_t earlier, cudaStream_t later) {
   const CurrentDevice current(device);
   cudaEvent_t event = nullptr;
@@ -93,7 +93,7 @@ class CudaStream final : public detail::Shared {
 
   /// Whether the stream is being captured into a graph. Throws CudaError.
   bool capturing() const { return detail::is_capturing(stream_); }
-  /// For those who need to know about it after its end.
+  /// For objects that may outlive the stream.
   const detail::Reference<detail::StreamState>& state() const noexcept { return state_; }
 
   /// Memory for work enqueued from now on. Throws CudaError.
@@ -247,7 +247,7 @@ class CudaStream final : public detail::Shared {
     aside_.reserve(bytes);
     return aside_.memory();
   }
-  /// Pinned memory for the stream's next copy, after that for the last one. Many small copies share a block.
+  /// Pinned memory for the stream's next copy. Many small copies share a block.
   std::byte* in_order(std::size_t bytes) {
     if (used_ + bytes > current_.size()) next_block(bytes);
     std::byte* const place = current_.memory() + used_;
@@ -321,11 +321,11 @@ class CudaStream final : public detail::Shared {
   bool owned_ = false;
   CudaMemoryResource* memory_;
   detail::Reference<detail::StreamState> state_;
-  std::mutex mutex_;  // guards the two below
+  std::mutex mutex_;  // guards the two members below
   cudaStream_t side_ = nullptr;
   std::vector<std::pair<void*, std::size_t>> of_graphs_;  // memory released while the stream was captured
   std::mutex transfers_;                                  // guards everything below
-  Pinned current_;                                        // its first `used_` bytes have been copied from
+  Pinned current_;                                        // its first `used_` bytes are in use by copies
   std::size_t used_ = 0;
   std::vector<Pinned> under_way_;  // the oldest first
   std::size_t under_way_bytes_ = 0;

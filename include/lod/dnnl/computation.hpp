@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 /// @file
-/// A primitive of oneDNN that is run again and again, on tensors of this library's layouts.
+/// A primitive of oneDNN that is run repeatedly, on tensors in this library's layouts.
 #pragma once
 
 #include <lod/core/any_tensor.hpp>
@@ -27,7 +27,7 @@
 
 namespace lod::inline LOD_INTERFACE::detail {
 
-/// Made at first use and never destroyed: primitives, of which oneDNN keeps some itself, refer to it.
+/// Created at first use and never destroyed: primitives refer to it, and oneDNN itself keeps some.
 inline const dnnl::engine* dnnl_engine = nullptr;
 
 }  // namespace lod::inline LOD_INTERFACE::detail
@@ -45,10 +45,10 @@ inline const dnnl::engine& engine() {
   return *made;
 }
 
-/// How the numbers of an argument lie in memory.
+/// The layout of an argument in memory.
 using Layout = dnnl::memory::desc;
 
-/// Whether sizes fit the 32 bits that oneDNN has for some of them, and there is something to compute.
+/// Whether there is something to compute, and all sizes fit the 32 bits that oneDNN has for some of them.
 inline bool is_ordinary(const Shape& shape) noexcept {
   return shape.elements() > 0 && shape.elements() < (std::int64_t{1} << 30);
 }
@@ -56,12 +56,12 @@ inline bool is_ordinary(const operators_of_programs::WindowsAlongSide& side) noe
   return std::max({side.stride, side.dilation * side.window, side.before, side.after}) < (std::int64_t{1} << 20);
 }
 
-/// Whether all of them are of the type that oneDNN is asked about.
+/// Whether all tensors have elements of float, the only type that oneDNN is used for.
 inline bool are_floats(std::initializer_list<const AnyLoDTensor*> tensors) noexcept {
   return std::ranges::all_of(tensors, [](const AnyLoDTensor* one) { return one->data_type() == DataType::FP32; });
 }
 
-/// Numbers of float in an order of oneDNN's; without one, in that which suits a primitive best.
+/// A layout of floats in the given order; without an order, oneDNN chooses the one that suits the primitive best.
 inline Layout layout(const dnnl::memory::dims& dims, dnnl::memory::format_tag order = dnnl::memory::format_tag::any) {
   return {dims, dnnl::memory::data_type::f32, order};
 }
@@ -73,10 +73,11 @@ extern "C" [[gnu::weak]] int lod_omp_get_max_threads() __asm__("omp_get_max_thre
 extern "C" [[gnu::weak]] void lod_omp_set_num_threads(int) __asm__("omp_set_num_threads");
 #endif
 
-/// While it exists, oneDNN works for the calling thread with so many threads, and with the standard control word.
+/// While it exists, oneDNN works for the calling thread with a given number of threads, and with the standard control
+/// word.
 class Team {
  public:
-  /// Of 1 or more.
+  /// `threads` is at least 1.
   explicit Team([[maybe_unused]] int threads) {
 #ifdef __linux__
     if (!lod_omp_get_max_threads || !lod_omp_set_num_threads) return;
@@ -97,8 +98,8 @@ class Team {
   detail::FloatingPointControl control_;
 };
 
-/// The description of a primitive of the type P, whose scratch memory is this library's. `forward` is that of the
-/// primitive whose gradient it is, if it is one.
+/// The description of a primitive of type P that takes its scratch memory from this library. For a gradient, `forward`
+/// is the description of the forward primitive.
 template <class P, class... Forward, class... Arguments>
 typename P::primitive_desc describe(const std::tuple<Arguments...>& arguments, const Forward&... forward) {
   dnnl::primitive_attr attributes;
@@ -114,10 +115,10 @@ typename P::primitive_desc describe(const std::tuple<Arguments...>& arguments, c
       arguments);
 }
 
-/// A primitive, its arguments, and the reorders between their layouts here and those that it asks for.
+/// A primitive, its arguments, and the reorders between this library's layouts and those that the primitive requires.
 class Computation {
  public:
-  /// Of a description by `describe`.
+  /// The primitive of a description by `describe`.
   template <class Descriptor>
   explicit Computation(const Descriptor& of)
       : stream_(engine()), main_(of), scratchpad_(of.scratchpad_desc(), engine(), nullptr) {
@@ -125,7 +126,7 @@ class Computation {
     needs(scratchpad_bytes_, of.scratchpad_desc());
   }
 
-  /// An argument, with its layout here and the one that the primitive asks for.
+  /// Adds an argument, with its layout here and the one that the primitive requires.
   void add(int name, const Layout& here, const Layout& asked, bool is_output = false) {
     Argument made{.is_output = is_output, .here = dnnl::memory(here, engine(), nullptr)};
     if (here != asked) {
@@ -145,10 +146,11 @@ class Computation {
     arguments_.push_back({name, made.there ? made.there.get() : made.here.get()});
     added_.push_back(std::move(made));
   }
-  /// The same of one that it writes.
+  /// The same for an argument that the primitive writes.
   void add_output(int name, const Layout& here, const Layout& asked) { add(name, here, asked, true); }
 
-  /// Runs it on numbers for each argument, in the order in which they were added. Allocates nothing but scratch memory.
+  /// Runs the primitive; `numbers` are the addresses of the arguments, in the order in which they were added. Allocates
+  /// nothing but scratch memory.
   void run(const CpuExecutor& executor, std::initializer_list<const void*> numbers) const {
     const Team team(kernel::cpu::team_size(executor.threads()));
     const Workspace::Loan<std::byte> memory(executor.workspace(), copies_bytes_ + scratchpad_bytes_);
@@ -172,17 +174,17 @@ class Computation {
   struct Argument {
     bool is_output;
     dnnl::memory here;
-    dnnl::memory there = {};  ///< where its copy in another layout is; nothing if it needs none
+    dnnl::memory there = {};  ///< its copy in another layout; empty if it needs none
     dnnl::reorder reorder = {};
     dnnl::memory scratchpad = {};
-    std::int64_t place = 0;  ///< of the copy in the scratch memory
+    std::int64_t place = 0;  ///< the position of the copy in scratch memory
   };
 
-  /// Adds the bytes of a layout, in whole cache lines.
+  /// Adds the bytes of a layout, rounded up to whole cache lines.
   static void needs(std::int64_t& bytes, const Layout& of) {
     bytes += static_cast<std::int64_t>((of.get_size() + 63) / 64 * 64);
   }
-  // The functions of oneDNN for C, as those for C++ allocate in each call.
+  // oneDNN's C functions, since its C++ functions allocate in each call.
   static void set(const dnnl::memory& memory, void* numbers) {
     dnnl::error::wrap_c_api(dnnl_memory_set_data_handle(memory.get(), numbers), "a memory of oneDNN has no place");
   }
@@ -207,18 +209,18 @@ class Computation {
   std::int64_t copies_bytes_ = 0;
 };
 
-/// What has been made for the shapes of the last run, which are mostly those of the next one. oneDNN itself keeps the
-/// code that it has generated for others.
+/// What was made for the shapes of the last run, which are mostly those of the next one. For other shapes oneDNN itself
+/// keeps the code that it generated.
 template <class Made, std::size_t count>
 class MadeForShapes {
  public:
-  /// The same again, or what make() returns where shapes or threads have changed: a std::optional<Made>. Nothing if
-  /// that is nothing, or if oneDNN has no such primitive.
+  /// The object of the last run, or, if shapes or threads have changed, what make() returns, a std::optional<Made>.
+  /// Null if that is empty, or if oneDNN has no such primitive.
   template <class Make>
   const Made* find(const CpuExecutor& executor, const std::array<Shape, count>& shapes, const Make& make) {
     const int threads = kernel::cpu::team_size(executor.threads());
     if (threads != threads_ || shapes != shapes_) {
-      threads_ = 0;  // should this throw
+      threads_ = 0;  // in case this throws
       try {
         const Team team(threads);
         made_ = make();

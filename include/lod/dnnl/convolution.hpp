@@ -30,7 +30,7 @@ class Convolution {
   using Tag = dnnl::memory::format_tag;
 
  public:
-  /// Throws ShapeMismatch if they do not fit.
+  /// Throws ShapeMismatch if images and filters do not fit.
   Convolution(const Shape& images, const Shape& filters, const operators_of_programs::WindowOptions& options,
               std::int64_t groups)
       : of_(images, filters, options, groups),
@@ -48,10 +48,10 @@ class Convolution {
 
   /// The shape of the results.
   const Shape& shape() const noexcept { return of_.shape; }
-  /// Whether oneDNN can be asked.
+  /// Whether oneDNN can compute it.
   bool is_ordinary() const noexcept { return is_ordinary_; }
 
-  /// Takes images and filters, gives results.
+  /// From images and filters to results.
   Computation forward() const {
     const auto of = description(dnnl::prop_kind::forward_inference);
     Computation made(of);
@@ -60,7 +60,7 @@ class Convolution {
     made.add_output(DNNL_ARG_DST, layout(y_, pixels_), of.dst_desc());
     return made;
   }
-  /// Takes filters and the gradient with respect to the results, gives that with respect to the images.
+  /// From filters and the gradient with respect to the results to that with respect to the images.
   Computation gradient_by_images() const {
     const auto of = gradient<dnnl::convolution_backward_data>();
     Computation made(of);
@@ -69,7 +69,7 @@ class Convolution {
     made.add_output(DNNL_ARG_DIFF_SRC, layout(x_, pixels_), of.diff_src_desc());
     return made;
   }
-  /// Takes images and the gradient with respect to the results, gives that with respect to the filters.
+  /// From images and the gradient with respect to the results to that with respect to the filters.
   Computation gradient_by_filters() const {
     const auto of = gradient<dnnl::convolution_backward_weights>();
     Computation made(of);
@@ -81,7 +81,7 @@ class Convolution {
 
  private:
   Layout weights() const { return layout(w_, w_.size() == 4 ? Tag::oihw : Tag::goihw); }
-  /// What all of its primitives are told.
+  /// The parameters that all of its primitives share.
   auto arguments() const {
     return std::tuple(dnnl::algorithm::convolution_direct, layout(x_), layout(w_), layout(y_),
                       Dims{vertical_.stride, horizontal_.stride},
@@ -106,7 +106,7 @@ class Convolution {
   Dims w_;
 };
 
-/// conv2d and depthwise_conv2d, with `own` for what oneDNN does not take.
+/// conv2d and depthwise_conv2d; `own` runs what oneDNN does not take.
 inline RunOperator<> conv2d(const OperatorArguments& op, const RunOperator<>& own) {
   struct Made {
     Shape shape;

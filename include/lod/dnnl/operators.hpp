@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 /// @file
 /// @ingroup descriptions
-/// Operators of programs that oneDNN runs. The library runs all of them without it, those on images mostly more slowly.
-/// Whoever runs such programs, and links oneDNN (the target lodtensor::dnnl), asks for it:
+/// Operators of programs that oneDNN runs. The library runs all of them without it too, those on images mostly more
+/// slowly. A program that links oneDNN (the target lodtensor::dnnl) turns it on by:
 ///
-///     lod::use_dnnl();    // <lod/run.hpp> is included, too
+///     lod::use_dnnl();    // <lod/run.hpp> is included as well
 ///     lod::run(program, scope, {.feed = feed});
 #pragma once
 
@@ -19,11 +19,11 @@
 namespace lod::inline LOD_INTERFACE::inline LOD_TARGET {
 
 /// Lets oneDNN run conv2d, depthwise_conv2d and pool2d, with their gradients, on numbers of float, in all programs that
-/// are prepared from now on. Other types, empty images, and what oneDNN does not have, remain the library's own.
+/// are prepared from now on. Other types, empty images, and what oneDNN does not support are still run by this library.
 ///
-/// It works with as many threads as the executor has, by OpenMP; a oneDNN that was built for other threads chooses
-/// their number itself. Its sums have another order: results differ in the last digits, between processors as well. The
-/// greatest number of a window with NaN need not be NaN.
+/// oneDNN uses as many threads as the executor has, by OpenMP; if it was built for other threads, it chooses their
+/// number itself. It adds in another order, so results differ in the last digits, also between processors. The maximum
+/// of a window that contains NaN need not be NaN.
 inline void use_dnnl() {
   using Prepare = RunOperator<>(const OperatorArguments&, const RunOperator<>&);
   const std::pair<const char*, Prepare*> replaced[] = {

@@ -24,7 +24,7 @@
 
 namespace lod::inline LOD_INTERFACE::inline LOD_TARGET::operators_by_dnnl {
 
-/// Images that are pooled, as oneDNN describes it.
+/// A pooling of images of one shape, as oneDNN describes it.
 class Pooling {
   using Dims = dnnl::memory::dims;
   using ImagePoolOptions = operators_of_programs::ImagePoolOptions;
@@ -40,7 +40,7 @@ class Pooling {
   static std::int64_t after(const Side& side) noexcept {
     return std::max<std::int64_t>(side.pixel(side.count - 1, 0) + side.window - side.size, 0);
   }
-  /// What all of its primitives are told.
+  /// The parameters that all of its primitives share.
   auto arguments() const {
     return std::tuple(x_, y_, Dims{vertical_.stride, horizontal_.stride}, Dims{vertical_.window, horizontal_.window},
                       Dims{0, 0}, Dims{vertical_.before, horizontal_.before},
@@ -66,17 +66,17 @@ class Pooling {
 
   /// The shape of the results.
   const Shape& shape() const noexcept { return of_.shape; }
-  /// Whether oneDNN can be asked.
+  /// Whether oneDNN can compute it.
   bool is_ordinary() const noexcept { return is_ordinary_; }
 
-  /// Takes images, gives results.
+  /// From images to results.
   Computation forward() const {
     Computation made(description(dnnl::prop_kind::forward_inference));
     made.add(DNNL_ARG_SRC, x_, x_);
     made.add_output(DNNL_ARG_DST, y_, y_);
     return made;
   }
-  /// Takes images, gives results and which pixels they are.
+  /// From images to results and the pixels that they come from.
   Computation forward_of_greatest() const {
     const auto of = description(dnnl::prop_kind::forward_training);
     Computation made(of);
@@ -85,13 +85,12 @@ class Pooling {
     made.add_output(DNNL_ARG_WORKSPACE, of.workspace_desc(), of.workspace_desc());
     return made;
   }
-  /// The bytes of those pixels' places; 0 for means.
+  /// The bytes that describe these pixels; 0 for means.
   std::int64_t places() const {
     const auto of = description(dnnl::prop_kind::forward_training);
     return algorithm_ == dnnl::algorithm::pooling_max ? static_cast<std::int64_t>(of.workspace_desc().get_size()) : 0;
   }
-  /// Takes the gradient with respect to the results, and, of the greatest, their pixels; gives that with respect to the
-  /// images.
+  /// From the gradient with respect to the results, and for maxima their pixels, to that with respect to the images.
   Computation gradient() const {
     const auto forward = description(dnnl::prop_kind::forward_training);
     const auto of = describe<Backward>(std::tuple_cat(std::tuple(algorithm_), arguments()), forward);
@@ -109,7 +108,7 @@ class Pooling {
     return layout({of.images, of.channels, of.height, of.width},
                   options.windows().channels_last() ? dnnl::memory::format_tag::nhwc : dnnl::memory::format_tag::nchw);
   }
-  /// Whether all windows have pixels, and means are what oneDNN takes for them.
+  /// Whether every window has pixels, and oneDNN computes the same means.
   static bool fits(const Side& side, const ImagePoolOptions& options) noexcept {
     if (!operators_by_dnnl::is_ordinary(side)) return false;
     const std::int64_t begin = side.pixel(side.count - 1, 0),
@@ -125,7 +124,7 @@ class Pooling {
   Layout y_;
 };
 
-/// pool2d, with `own` for what oneDNN does not take.
+/// pool2d; `own` runs what oneDNN does not take.
 inline RunOperator<> pool2d(const OperatorArguments& op, const RunOperator<>& own) {
   struct Made {
     Shape shape;
@@ -148,7 +147,7 @@ inline RunOperator<> pool2d(const OperatorArguments& op, const RunOperator<>& ow
   };
 }
 
-/// Its gradient. Which pixels are the greatest, it finds by pooling them again.
+/// The gradient of pool2d. It pools again to find the greatest pixels.
 inline RunOperator<> pool2d_grad(const OperatorArguments& op, const RunOperator<>& own) {
   struct Made {
     Shape shape;

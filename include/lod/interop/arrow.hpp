@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 /// @file
 /// @ingroup core
-/// The doorway to Arrow, through its C data interface: LoD tensors as Arrow arrays and back, with offsets and values in
-/// place. Needs nothing of Arrow but the layout of three structs. This header is for CPU memory, <lod/cuda/arrow.hpp>
+/// The doorway to Arrow, through its C data interface: LoD tensors as Arrow arrays and back, without copying offsets or
+/// values. Needs nothing of Arrow but the layout of three structs. This header is for CPU memory, <lod/cuda/arrow.hpp>
 /// for GPU memory.
 ///
 /// A LoD tensor is what Arrow calls a large list of large lists ... of fixed-size lists ... of elements: a large list
@@ -17,9 +17,9 @@
 ///     other_library_export(array.get(), schema.get());   // array._export_to_c
 ///     auto x = lod::from_arrow<float>(std::move(array), *schema);
 ///
-/// The interface carries no sizes of buffers. Their contents are checked against the lengths in the structs; that the
-/// buffers are as large as these lengths require, that the pointers are valid, and that the strings of a schema are
-/// terminated, is trusted.
+/// The interface does not state the sizes of buffers. Their contents are checked against the lengths in the structs. It
+/// is taken on trust that buffers are as large as these lengths require, that pointers are valid, and that the strings
+/// of a schema are terminated.
 #pragma once
 
 #include <lod/core/any_tensor.hpp>
@@ -113,9 +113,9 @@ AnyLoDTensor take_arrow(ArrowHandle<Array> array, const ArrowSchema& schema,
 ///
 /// Accepted: lists (+l), large lists (+L), fixed-size lists (+w:N), elements of all types that `to_arrow` produces, and
 /// Arrow's booleans; all of them with array offsets, as slices have, at any depth. Rejected: list views, maps, structs,
-/// unions, run-end encoding, dictionaries, 16-bit unsigned integers, text and time, and lists of the fixed size 0 above
-/// other lists, whose number no buffer shows. Names of other extension types are ignored: only the storage matters. If
-/// T is given explicitly, the names for bool and bfloat16 are ignored too.
+/// unions, run-end encoding, dictionaries, 16-bit unsigned integers, text and time, and fixed-size lists of size 0
+/// above other lists, whose number no buffer tells. Names of other extension types are ignored: only the storage
+/// matters. If T is given explicitly, the names for bool and bfloat16 are ignored too.
 ///
 /// Copied: the offsets of lists whose offsets are 32 bits wide, do not begin at 0 (mostly slices), or are implicit
 /// (fixed-size lists above others); booleans that are bits, or bytes that are neither 0 nor 1.

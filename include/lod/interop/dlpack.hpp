@@ -17,10 +17,11 @@
 ///
 /// Both structs of the protocol are supported: DLManagedTensor, and DLManagedTensorVersioned, which headers of DLPack
 /// 1.0 and later have (`to_dlpack<DLManagedTensorVersioned>(x)`). Only the second can mark memory as read-only. If
-/// read-only memory (values of const T, and offsets always) is exported with the first, the consumer has to know.
+/// read-only memory (values of const T, and always offsets) is exported with the first, the consumer has to know that
+/// by other means.
 ///
-/// What cannot be checked is trusted: that the pointers of a struct lead to as much memory as its shape says, that its
-/// deleter keeps to the protocol, and that the bytes of a bool are 0 or 1.
+/// Some things cannot be checked and are taken on trust: that a struct's pointers lead to as much memory as its shape
+/// says, that its deleter follows the protocol, and that the bytes of a bool are 0 or 1.
 #pragma once
 
 #include <lod/core/any_tensor.hpp>
@@ -242,9 +243,9 @@ LOD_TAGGED DLPackHandle<Managed> to_dlpack(const LoD& lod, int level) {
 /// is called exactly once, when the last owner of the memory is gone, at once if there are no elements, or if this
 /// throws. For T without const, the other library sees what is written to the tensor.
 ///
-/// The array must be in memory that the CPU reads: its own, pinned, or managed by CUDA, in which case the caller has
-/// waited for CUDA's work on it. It must be compact and row-major: its strides are null, or those of its shape (those
-/// of dimensions of size 1, and of an array without elements, are ignored); `copy_dlpack` accepts others.
+/// The array must be in memory that the CPU can read: its own, pinned, or managed by CUDA; in the last case the caller
+/// must have waited for CUDA's work on it. It must be compact and row-major: its strides are null, or those of its
+/// shape (those of dimensions of size 1, and of an array without elements, are ignored); `copy_dlpack` accepts others.
 ///
 /// Throws ShapeMismatch for elements of another type than T, for strides that leave gaps, for more than
 /// `Shape::max_rank` dimensions, and if `lod` is for another number of rows; std::invalid_argument for memory of
@@ -280,8 +281,7 @@ LOD_TAGGED AnyLoDTensor from_dlpack(DLPackHandle<Managed> tensor, LoD lod = LoD(
 /// A tensor with values of its own, copied from another library's array, which may have any strides: columns of a
 /// matrix, its transpose, every other row, rows in reverse order (negative strides), one row many times (a stride of
 /// 0), or memory that is misaligned or read-only. Dimensions are as for `from_dlpack`. The deleter is called once,
-/// before this returns or throws. What cannot be checked is trusted here too: that there is memory wherever strides
-/// lead.
+/// before this returns or throws. That there is memory wherever strides lead is taken on trust here too.
 ///
 /// Throws as `from_dlpack` does, except for strides, alignment and read-only memory; ShapeMismatch for strides that
 /// lead out of the address space. One pass over the elements, at memory speed if those of the last dimension are
@@ -313,7 +313,7 @@ LOD_TAGGED LoDTensor<T> copy_dlpack(DLPackHandle<Managed> tensor, LoD lod = LoD(
 /// A LoD on arrays of another library, outermost level first: each has one dimension and elements of type INT64, the
 /// offsets of a level. They are not copied; their deleters are called when the last owner of the LoD is gone, and if
 /// this throws. The other library must not write to them any more. Throws InvalidLoD as `LoD::from_offsets` does,
-/// ShapeMismatch and std::invalid_argument as `from_dlpack` does, and ShapeMismatch for another rank. O(sequences).
+/// ShapeMismatch and std::invalid_argument as `from_dlpack` does, and ShapeMismatch for any other rank. O(sequences).
 template <DLPackManaged Managed>
 LOD_TAGGED LoD lod_from_dlpack(std::vector<DLPackHandle<Managed>> offsets) {
   std::vector<LoDTensor<const std::int64_t>> arrays;

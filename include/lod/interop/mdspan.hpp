@@ -68,7 +68,7 @@ class Mdspan {
   /// Refers to the memory at `data`, which has as many elements as the product of the extents.
   LOD_TAGGED constexpr Mdspan(T* data, const std::array<std::int64_t, Rank>& extents) noexcept
       : data_(data), extents_(extents) {}
-  /// One of mutable elements converts to one of const elements.
+  /// A span of mutable elements converts to one of const elements.
   template <std::same_as<value_type> U>
     requires(!std::same_as<U, T>)
   LOD_TAGGED constexpr Mdspan(const Mdspan<U, Rank>& other) noexcept : data_(other.data_handle()) {
@@ -131,8 +131,8 @@ class Mdspan {
 
 /// The rows of x as a multidimensional span {rows, row shape...}: it refers to the values of x, row-major, without a
 /// copy. It can write to them, unless they are const, and is valid as long as a view of them is. `Rank` is the number
-/// of dimensions, or 2 for any row shape: then {rows, row_size}, the matrix for products. Throws ShapeMismatch for
-/// another rank. Tensors without rows give spans without elements.
+/// of dimensions, or 2 for any row shape: then {rows, row_size}, the matrix for products. Throws ShapeMismatch for any
+/// other rank. Tensors without rows give spans without elements.
 template <std::size_t Rank, class T>
 LOD_TAGGED Mdspan<T, Rank> as_mdspan(const LoDTensorView<T, Cpu>& x) {
   const std::size_t rank = 1 + x.row_shape().size();

@@ -21,7 +21,7 @@ namespace lod::inline LOD_INTERFACE {
 
 namespace detail::inline LOD_TARGET {
 
-/// The row that begins at `from`: a number, or a std::array of them, however deep.
+/// The row that begins at `from`: a number, or a std::array of any depth.
 template <class Element, class T>
 Element nested_row(const T* from) {
   if constexpr (is_array<Element>) {

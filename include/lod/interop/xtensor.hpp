@@ -61,7 +61,7 @@ Shape shape_of(const E& expression) {
 /// The rows of x as an xtensor expression {rows, row shape...}: a container that refers to the values of x, row-major,
 /// without a copy. It can write to them, unless they are const, and is valid as long as a view of them is. `Rank` is
 /// the number of dimensions, or 2 for any row shape: then {rows, row_size}, the matrix for products. Throws
-/// ShapeMismatch for another rank. Tensors without rows give expressions without elements.
+/// ShapeMismatch for any other rank. Tensors without rows give expressions without elements.
 template <std::size_t Rank, class T>
 LOD_TAGGED auto as_xtensor(const LoDTensorView<T, Cpu>& x) {
   const std::size_t rank = 1 + x.row_shape().size();

@@ -53,9 +53,9 @@ namespace lod::inline LOD_INTERFACE::detail::inline LOD_TARGET {
 /// If the caller does not `wait_for_disk`, all this holds when the program stops, but not when the machine does: the
 /// system has the bytes and writes them to the disk when it chooses to.
 ///
-/// At no time does anybody have more access to the new file than to the one it replaces (FileAccess says what is kept):
-/// owner, group, permissions and access control list are those of the old file at the end, as far as the system
-/// permits, and otherwise less. Set-user-id, set-group-id and sticky bits and other attributes (user.*) belonged to the
+/// At no time does anybody have more access to the new file than to the one it replaces. In the end it has the owner,
+/// group, permissions and access control list of the old file as far as the system permits (see FileAccess), and
+/// otherwise gives less access. Set-user-id, set-group-id and sticky bits and other attributes (user.*) belonged to the
 /// old contents and are not kept; the security label is the one that the system gives to new files.
 ///
 /// A symbolic link at `path` is replaced, not followed, and the access is that of the file it pointed to; a dangling
@@ -192,7 +192,7 @@ class AtomicFile {
       temporary_.clear();  // it belongs to somebody else
       if (errno != EEXIST && errno != EINTR) throw_file_error("create", path_);
     }
-    // The sign that the file is still being written. Where there are no locks, nobody considers it stale either.
+    // The lock marks the file as being written. On file systems without locks, nobody considers it stale either.
     ::flock(file_.get(), LOCK_EX | LOCK_NB);
   }
   /// The system may take fewer bytes than it is given: calls write_some(from, left) until all are written.
@@ -222,7 +222,8 @@ class AtomicFile {
 #endif
   }
 
-  /// Errors that some file systems report only on closing. The file stays open under another descriptor, for its lock.
+  /// Throws errors that some file systems report only on closing. The file stays open under another descriptor, for its
+  /// lock.
   void check_closed() const {
     FileDescriptor same(::fcntl(file_.get(), F_DUPFD_CLOEXEC, 0));
     if (!same) throw_file_error("close", path_);

@@ -1,14 +1,15 @@
 // SPDX-License-Identifier: Apache-2.0
 /// @file
 /// @ingroup files
-/// A file read batch by batch: the reader of data to train on.
+/// Reading a file batch by batch, for training.
 ///
 ///     lod::FileBatches batches(lod::File::open("train.lod"), {"words", "labels"}, {.size = 64, .shuffle = 1});
 ///     for (int pass = 0; pass < 10; ++pass, batches.restart()) {
 ///       while (auto batch = batches.next()) train((*batch)[0], (*batch)[1]);
 ///     }
 ///
-/// In a program it is what a READER holds: the operator create_file_reader of <lod/io/reader_operators.hpp> makes it.
+/// In a program, a variable of type READER holds one: the operator create_file_reader of <lod/io/reader_operators.hpp>
+/// makes it.
 #pragma once
 
 #include <lod/core/any_tensor.hpp>
@@ -37,11 +38,12 @@ namespace lod::inline LOD_INTERFACE {
 
 /// The options of FileBatches.
 struct BatchOptions {
-  /// The sequences of a batch, of the outermost level; the rows, where a tensor has no level.
+  /// The number of sequences of the outermost level in a batch; of rows for a tensor without levels.
   std::int64_t size = 1;
-  /// Whether the last batch is left out, if it is smaller than the others.
+  /// Whether the last batch is left out if it is smaller than the others.
   bool drop_last = false;
-  /// The seed of a random order, another one in each pass, the same on every machine; none: the order of the file.
+  /// The seed of a random order, which differs from pass to pass and is the same on every machine. None: the order of
+  /// the file.
   std::optional<std::uint64_t> shuffle = {};
 };
 
@@ -49,16 +51,16 @@ struct BatchOptions {
 
 namespace lod::inline LOD_INTERFACE::inline LOD_TARGET {
 
-/// Reads tensors of a file, a batch of sequences at a time: those with levels by sequences of the outermost one, those
-/// without by rows, such as a label for each sequence. So the same position in each is one example.
+/// Reads tensors of a file, a batch at a time: tensors with levels by sequences of the outermost level, tensors without
+/// levels by rows, such as a label for each sequence. So position i of each tensor belongs to the same example.
 ///
 /// In the order of the file, batches refer to the mapped file, and nothing is copied; shuffled, the rows of a batch are
 /// copied together. The offsets of all levels are read when it is made.
 class FileBatches final : public Reader {
  public:
-  /// The tensors of these names; of all, if none are given. Throws OutOfRange for a name that is not there;
-  /// ShapeMismatch for an entry that is not a tensor, and if they have different numbers of sequences; ParseError for
-  /// malformed bytes; std::invalid_argument for batches of less than one sequence.
+  /// Reads the tensors of these names, or all tensors if there are no names. Throws OutOfRange for a name that is not
+  /// there; ShapeMismatch for an entry that is not a tensor, and if they have different numbers of sequences;
+  /// ParseError for malformed bytes; std::invalid_argument for batches of less than one sequence.
   FileBatches(File file, std::vector<std::string> names, const BatchOptions& options)
       : file_(std::move(file)), names_(std::move(names)), options_(options) {
     if (options_.size < 1) throw std::invalid_argument("FileBatches: batches of less than one sequence");
@@ -77,7 +79,7 @@ class FileBatches final : public Reader {
     shuffle();
   }
 
-  /// How many sequences there are in a pass.
+  /// The number of sequences in a pass.
   std::int64_t size() const noexcept { return count_; }
 
   ReaderDesc desc() const override {
@@ -119,7 +121,7 @@ class FileBatches final : public Reader {
       std::swap(order_[i - 1], order_[static_cast<std::size_t>(number % i)]);
     }
   }
-  /// The sequences at places [begin, end) of the order.
+  /// The sequences at positions [begin, end) of the order.
   AnyLoDTensor gather(const AnyLoDTensor& x, std::int64_t begin, std::int64_t end) const {
     const auto chosen =
         std::span(order_).subspan(static_cast<std::size_t>(begin), static_cast<std::size_t>(end - begin));
@@ -155,7 +157,7 @@ class FileBatches final : public Reader {
   BatchOptions options_;
   std::vector<AnyLoDTensor> tensors_;  // on the file
   std::int64_t count_ = 0;
-  std::vector<std::int64_t> order_;  // of the present pass; empty: that of the file
+  std::vector<std::int64_t> order_;  // of the present pass; empty: the order of the file
   std::int64_t next_ = 0;
   std::uint64_t pass_ = 0;
 };

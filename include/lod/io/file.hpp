@@ -13,7 +13,7 @@
 /// What is checked, and when. In `open`: the checksum of the footer, and that all buffers lie in the file, aligned, one
 /// after the other, and are as large as their shapes say. When a tensor is made: its offsets, its ids and its bools, on
 /// which code relies; for a slice, only those that it touches. The checksums of buffers: when they are loaded, and in
-/// `verify`. Anything wrong is a ParseError that names the file, the variable and the byte.
+/// `verify`. Any fault throws a ParseError that names the file, the variable and the byte.
 ///
 /// An open file must not be written to or truncated: tensors on it would see other values, or the program would get a
 /// SIGBUS. Replacing it is no problem: what is open stays what it was. FileWriter replaces files.
@@ -156,7 +156,8 @@ class File {
 
   /// @{
   /// Reads one variable, or all of them, and throws ParseError for the first buffer whose checksum differs from the one
-  /// its writer stored. This detects damage; what a writer put there deliberately passes, even if it makes no tensor.
+  /// its writer stored. This detects damage. Contents that a writer stored deliberately pass, even if no tensor can
+  /// have them.
   void verify(std::string_view name) const {
     const proto::file::Variable variable = file_->contents().variable(name);
     std::vector<std::byte> part(detail::file_chunk);

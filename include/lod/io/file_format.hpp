@@ -17,8 +17,8 @@
 ///                                16  8   magic, as in the preamble
 ///
 /// A checksum is the 64-bit XXH3 hash of the bytes, without a seed. The footer says where each buffer is, how large it
-/// is, and its checksum. It is at the end because only then all of that is known: a file is written in one pass,
-/// whatever its size, and a reader finds everything starting from the last 24 bytes.
+/// is, and its checksum. It is at the end because only then all of this is known: a file of any size is written in one
+/// pass, and a reader finds everything from the last 24 bytes on.
 ///
 /// The buffers of a variable, in this order: for selected rows the ids; then for each tensor the offsets of each level,
 /// outermost first, and the values. Offsets and ids are int64, values are row-major, and a bool is a byte, 0 or 1. Each
@@ -181,8 +181,8 @@ void for_each_buffer(Variable& variable, const F& f) {
   }
 }
 
-/// What a description says of the tensors of its variable; null if it does not say, or describes a kind of variable
-/// that files do not hold. Type is VarType, const or not.
+/// The part of a description that is about tensors; null if there is none, or if it describes a kind of variable that
+/// files do not hold. Type is VarType, const or not.
 template <class Type>
 auto tensor_desc(Type& type) noexcept -> decltype(&type.lod_tensor->tensor) {
   if (type.type == VarType::LOD_TENSOR && type.lod_tensor) return &type.lod_tensor->tensor;

@@ -171,8 +171,8 @@ namespace lod::inline LOD_INTERFACE::inline LOD_TARGET {
 /// access is that of the file it pointed to, and a dangling link is replaced too. Anything other than a regular file (a
 /// folder, a pipe, a device), or a link to it, is a std::system_error. Other attributes of the file are not kept.
 ///
-/// Needs no memory for values, however large they are: besides a small constant, only for the names and for what the
-/// file's footer says of each variable.
+/// Takes no memory for values, however large they are: only a small constant, and memory for the names and the footer's
+/// entries.
 class FileWriter {
  public:
   /// Writes to a new file in the folder of `path`, which must exist. Throws std::system_error.
@@ -188,7 +188,7 @@ class FileWriter {
   ~FileWriter() = default;
 
   /// Writes x under a name: its values, its levels (for a slice, its own levels, counted from its start), its shape and
-  /// element type. What a reader would reject is rejected here, with nothing written: throws std::invalid_argument if
+  /// element type. What a reader would reject is rejected before anything is written: throws std::invalid_argument if
   /// there is a variable of this name already and for a bool that is neither 0 nor 1, ShapeMismatch for an array of
   /// several element types and for row-sparse values with a level or with another number of rows than ids. Throws
   /// std::system_error if the disk does not take it (mostly because it is full); after that nothing can be added or

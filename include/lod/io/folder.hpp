@@ -9,7 +9,7 @@
 
 namespace lod::inline LOD_INTERFACE::detail::inline LOD_TARGET {
 
-/// Whether a name is that of a file in a folder or its folders, without detours such as "./x" and "a//x".
+/// Whether a name is that of a file in a folder or below it, without redundant steps such as "./x" and "a//x".
 inline bool is_within_folder(const std::string& name) {
   const std::string steps = "/" + name + "/";
   const auto has = [&steps](const char* step) { return steps.find(step) != std::string::npos; };

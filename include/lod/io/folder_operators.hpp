@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 /// @file
-/// Operators that work on the files of the one folder that they are given: what those of <lod/io/paddle_operators.hpp>
-/// and <lod/io/reader_operators.hpp> have in common.
+/// What <lod/io/paddle_operators.hpp> and <lod/io/reader_operators.hpp> have in common: operators on the files of one
+/// folder.
 #pragma once
 
 #include <lod/core/error.hpp>
@@ -17,14 +17,14 @@
 
 namespace lod::inline LOD_INTERFACE::detail::inline LOD_TARGET {
 
-/// The file of an operator, file_path in a folder.
+/// The path of an operator's file: its attribute file_path, in a folder.
 inline std::string file_of(const OperatorArguments& op, const std::string& folder) {
   const auto path = op.desc().attr<std::string>("file_path");
   if (!is_within_folder(path)) op.refuse_attr("file_path", "a path within the folder that programs may use");
   return folder + "/" + path;
 }
 
-/// An operator's type, and what prepares it for files of a folder.
+/// An operator's type, and the function that prepares it for the files of a folder.
 template <Executor E>
 using FolderOperator = std::pair<const char*, RunOperator<E> (*)(const OperatorArguments&, const std::string&)>;
 

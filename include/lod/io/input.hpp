@@ -52,7 +52,7 @@ class Input {
     if (size > left()) fail({name, ": ", size, " bytes expected, ", left(), " are left"});
   }
 
-  /// The next bytes; so many must be left. Valid until the next call.
+  /// The next `size` bytes, which must be left. Valid until the next call.
   std::string_view peek(std::size_t size) {
     LOD_ASSERT(size <= left());
     if (size > window_.size()) fill(size);
@@ -65,7 +65,7 @@ class Input {
     position_ += size;
     return bytes;
   }
-  /// Copies the next bytes to their destination; so many must be left.
+  /// Copies the next `size` bytes, which must be left, to `to`.
   void read(void* to, std::size_t size) {
     if (size == 0) return;
     const std::string_view first = take(!file_ || size <= buffer_size ? size : window_.size());

@@ -115,7 +115,7 @@ class JsonWriter {
   std::string take() noexcept { return std::move(text_); }
 
  private:
-  /// Rows without elements take no memory, but as empty lists a character or two each.
+  /// Rows without elements take no memory, but an empty list takes a character or two.
   template <class T>
   static void check_empty_lists(const LoDTensorView<const T, Cpu>& x) {
     std::int64_t lists = x.rows();
@@ -358,11 +358,11 @@ LOD_TAGGED inline std::string to_json(const AnyLoDTensor& x, JsonForm form = Jso
   return x.visit([&](const auto& view) { return to_json(view, form); });
 }
 
-/// The tensor in nested lists: `levels` nested lists of sequences, containing the rows. Sequences may have any length;
-/// rows have one shape, which the lists in the first one determine, and are scalars if there is no row. Without levels
-/// the lists are those of a plain tensor. Throws ParseError if the lists do not fit this, if the text is not JSON, for
-/// a number beyond the range of T, for an integer that is not written as one, and for any other kind of value than T
-/// needs; OutOfRange for levels that are negative or more than `max_levels`.
+/// The tensor in nested lists: `levels` nested lists of sequences, containing the rows. Sequences may have any length.
+/// All rows have the shape of the first one; without rows, the row shape is that of scalars. Without levels the lists
+/// are those of a plain tensor. Throws ParseError if the lists do not fit this, if the text is not JSON, for a number
+/// beyond the range of T, for an integer that is not written as one, and for any other kind of value than T needs;
+/// OutOfRange for levels that are negative or more than `max_levels`.
 ///
 /// Nonzero numbers too small for a floating-point type become 0. 16-bit numbers are rounded via double.
 template <class T>

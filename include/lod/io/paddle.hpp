@@ -127,9 +127,9 @@ inline std::vector<Parameter> parameters_of(std::span<const std::string> names) 
   return parameters;
 }
 
-/// The file of a variable in a folder. Names, and their programs, may come from anywhere: throws InvalidProgram for one
-/// that leads out of the folder, to something that cannot be a file, or by a detour to the file of another name, such
-/// as "./x" and "a//x".
+/// The file of a variable in a folder. Names come from programs, which may come from anywhere: throws InvalidProgram
+/// for a name that leads out of the folder or to something that cannot be a file, and for one with redundant steps,
+/// such as "./x" and "a//x", which is the file of another name.
 inline std::string file_of(const std::string& folder, const std::string& name) {
   if (!lod::detail::is_within_folder(name)) {
     throw InvalidProgram(text({"variable '", name, "': expected a name that a file in a folder can have"}));
@@ -240,8 +240,8 @@ namespace lod::inline LOD_INTERFACE::paddle {
 // ---- One variable ----
 
 /// @{
-/// The variable whose value alone is in a file. Throws as `decode_tensor` and `decode_selected_rows` do, and if bytes
-/// are left over. `lod::check` compares it with a VarDesc.
+/// The variable in a file that holds nothing else. Throws as `decode_tensor` and `decode_selected_rows` do, and if
+/// bytes are left over. `lod::check` compares it with a VarDesc.
 LOD_TAGGED inline AnyLoDTensor load_tensor(const std::string& path) {
   return detail::read_file(path, [](auto& in) { return detail::read_tensor(in); });
 }

@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 /// @file
 /// @ingroup descriptions
-/// The operators of programs that read and write files: save, load, save_combine, load_combine. Programs may come from
-/// anywhere, so these are not among the operators that come with the library: whoever runs programs adds them, for one
-/// folder, which programs cannot leave.
+/// The operators of programs that read and write files: save, load, save_combine, load_combine. Since programs may come
+/// from anywhere, these operators are not available by default: the caller adds them for one folder, which programs
+/// cannot leave.
 ///
-///     lod::paddle::add_file_operators("models");                       // <lod/run.hpp> is included, too
+///     lod::paddle::add_file_operators("models");                       // <lod/run.hpp> is included as well
 ///     lod::run(lod::paddle::load_program("models/startup"), scope);    // its load_combine reads models/parameters
 ///
 /// The files are those of <lod/io/paddle.hpp>, in its layouts.
@@ -42,7 +42,7 @@ class FileToWrite {
     op.expect_attr("save_as_fp16", false);
   }
 
-  /// Writes them one after the other; folders on the way to the file are made.
+  /// Writes the streams one after the other. Creates the folders on the way to the file.
   void write(const std::vector<Stream>& streams) const {
     if (!may_replace_ && exists(path_)) {
       errno = EEXIST;
@@ -123,12 +123,11 @@ namespace lod::inline LOD_INTERFACE::paddle::inline LOD_TARGET {
 /// Lets programs read and write the files of a folder, and of the folders in it, from now on: `lod::operators<E>()` has
 /// save, load, save_combine and load_combine, with PaddlePaddle's parameters. Their attribute `file_path` names a file
 /// in the folder; programs that name others, by an absolute path or by `..`, are refused when they are prepared. Links
-/// in the folder are followed. What is to be stored as float16, or in memory, and parts of tensors (`seek`) are
-/// refused, too.
+/// in the folder are followed. Storing as float16 or in memory, and parts of tensors (`seek`), are refused too.
 ///
-/// A file is replaced as a whole or left unchanged, and refused if `overwrite` is false; folders on the way to it are
-/// made. A file that is read must hold as many tensors as the operator has outputs, and nothing else. Their memory is
-/// new in every run. Throws, when programs run, as <lod/io/paddle.hpp> says.
+/// A file is replaced as a whole or left unchanged; an existing one is refused if `overwrite` is false. Folders on the
+/// way to it are created. A file that is read must hold as many tensors as the operator has outputs, and nothing else.
+/// They get new memory in every run. Throws, when programs run, as <lod/io/paddle.hpp> says.
 ///
 /// Throws std::invalid_argument if there is an operator of one of these types already, as after an earlier call.
 template <Executor E = CpuExecutor>

@@ -194,7 +194,8 @@ struct RowIds {
   std::vector<std::int64_t> ids = {};
   std::int64_t height = 0;
 
-  /// The position of the number that AnySelectedRows rejects with so many rows of values; the end of the ids if none.
+  /// The position of the number that AnySelectedRows rejects with `rows` rows of values; the end of the ids if there is
+  /// none.
   std::size_t wrong_at(std::int64_t rows) const {
     if (rows != static_cast<std::int64_t>(ids.size())) return count_at;
     if (height < 0) return height_at;

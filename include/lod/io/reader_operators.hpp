@@ -1,11 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 /// @file
 /// @ingroup files
-/// The operator of programs that opens a file to read batches from. Programs may come from anywhere, so it is not among
-/// the operators that come with the library: whoever runs programs adds it, for one folder, which programs cannot
-/// leave.
+/// The operator of programs that opens a file to read batches from. Since programs may come from anywhere, this
+/// operator is not available by default: the caller adds it for one folder, which programs cannot leave.
 ///
-///     lod::add_reader_operators("data");              // <lod/run.hpp> is included, too
+///     lod::add_reader_operators("data");              // <lod/run.hpp> is included as well
 ///     lod::run(startup, scope);                       // its create_file_reader opens data/train.lod
 ///     lod::PreparedProgram step(executor, main, scope, {"loss"});
 ///     try {

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 /// @file
 /// @ingroup files
-/// What values must satisfy to be readable from a file of any format: the rules of readers, for writers.
+/// The rules of readers of any format, which writers check: what values must satisfy to be readable.
 #pragma once
 
 #include <lod/core/data_type.hpp>

@@ -141,8 +141,8 @@ inline std::int64_t draw_offsets(Drawing& drawing, const LoDView& whole, int lev
   return column;
 }
 
-/// Calls fill(drawing) for a drawing of `part` with so many columns; if they do not suffice, with a few fewer, and with
-/// marks for what is missing. A level has `more` numbers than sequences.
+/// Calls fill(drawing) for a drawing of `part` with `columns` columns; if they are too few, with some of them for marks
+/// that say what is missing. A level has `more` numbers than sequences.
 template <class Fill>
 std::string draw_within(std::int64_t columns, const LoDView& part, std::int64_t more, const Fill& fill) {
   constexpr std::int64_t mark = 4, least_columns = 20;

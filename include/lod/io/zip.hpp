@@ -131,7 +131,7 @@ class ZipMember {
   }
 
  private:
-  /// Reads an eighth of many bytes, or nothing of few, before memory is taken for all.
+  /// Reads an eighth of the bytes if they are many, otherwise nothing, before memory is taken for all of them.
   Buffer<std::byte> read_first(std::uint64_t size) {
     constexpr std::uint64_t few = std::uint64_t{1} << 20;
     Buffer<std::byte> first;

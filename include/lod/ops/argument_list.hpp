@@ -4,12 +4,13 @@
 /// arrays, lists in braces, or tensors, whose elements are taken row by row. Optional tensors. Several tensors as one
 /// range.
 ///
-/// A list in braces has no type of its own: where one is allowed, the parameter is an `IdList` or a `MaskList`, or the
-/// template parameter has a default, as in `ArgumentList Ids = std::initializer_list<std::int64_t>`.
+/// A list in braces has no type of its own: where one is allowed, the parameter is an `IdList`, `IntegerList` or
+/// `MaskList`, or the template parameter has a default, as in `ArgumentList Ids = std::initializer_list<std::int64_t>`.
 #pragma once
 
 #include <lod/core/device.hpp>
 #include <lod/core/lod_view.hpp>
+#include <lod/core/scalar.hpp>
 #include <lod/core/target.hpp>
 
 #include <concepts>
@@ -118,8 +119,19 @@ class IdList : public std::span<const std::int64_t> {
   IdList(const List& list) noexcept : span(ids_of(list)) {}
 };
 
-/// A list that says yes or no for each sequence, as an argument: of the same kinds, with elements that are bool, or
-/// numbers, which are true unless they are 0. Borrowed, not copied.
+/// Returns f(iterator to the first element) for a List by its address, or, if List is a pointer, that of its elements.
+template <class List, class F>
+auto from_first(const void* list, const F& f) {
+  if constexpr (std::is_pointer_v<List>) {
+    return f(static_cast<List>(list));
+  } else {
+    const auto& elements = elements_of(*static_cast<const List*>(list));
+    return f(elements.begin());
+  }
+}
+
+/// A list of yes or no, one for each sequence, as an argument. It takes the same forms as an IdList, with elements that
+/// are bool, or numbers, which are true unless they are 0. Borrowed, not copied.
 class MaskList {
  public:
   /// The elements in braces.
@@ -138,24 +150,49 @@ class MaskList {
  private:
   template <class List>
   static std::int64_t find_elements(const void* list, std::int64_t size, bool kept, std::int64_t* positions) {
-    const auto find = [&](const auto first) {
+    return from_first<List>(list, [&](const auto first) {
       std::int64_t count = 0;
       for (std::int64_t i = 0; i < size; ++i) {
         if (static_cast<bool>(first[i]) == kept) positions[count++] = i;
       }
       return count;
-    };
-    if constexpr (std::is_pointer_v<List>) {
-      return find(static_cast<List>(list));
-    } else {
-      const auto& elements = elements_of(*static_cast<const List*>(list));
-      return find(elements.begin());
-    }
+    });
   }
 
   const void* list_;
   std::int64_t size_;
   std::int64_t (*find_)(const void*, std::int64_t, bool, std::int64_t*);
+};
+
+template <class List>
+concept ListOfIntegers =
+    ArgumentList<List> && std::integral<element_t<decltype(elements_of(std::declval<const List&>()))>>;
+
+/// A list of integers of any type as an argument. It takes the same forms as an IdList. Borrowed, not copied.
+class IntegerList {
+ public:
+  /// The numbers in braces.
+  IntegerList(std::initializer_list<std::int64_t> numbers) noexcept
+      : list_(numbers.begin()), size_(static_cast<std::int64_t>(numbers.size())), at_(at<const std::int64_t*>) {}
+  /// The list itself, which must live as long as this object.
+  template <ListOfIntegers List>
+  IntegerList(const List& list) noexcept
+      : list_(&list), size_(static_cast<std::int64_t>(elements_of(list).size())), at_(at<List>) {}
+
+  /// The number of elements.
+  std::int64_t size() const noexcept { return size_; }
+  /// Number i.
+  Scalar operator[](std::int64_t i) const { return at_(list_, i); }
+
+ private:
+  template <class List>
+  static Scalar at(const void* list, std::int64_t i) {
+    return from_first<List>(list, [i](const auto first) { return Scalar(first[i]); });
+  }
+
+  const void* list_;
+  std::int64_t size_;
+  Scalar (*at_)(const void*, std::int64_t);
 };
 
 }  // namespace operation

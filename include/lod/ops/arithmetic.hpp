@@ -12,7 +12,7 @@
 #include <type_traits>
 
 namespace lod::inline LOD_INTERFACE::kernel {
-/// The type in which `Map` computes integers of type T: 64 bits, which hold each T exactly.
+/// The type in which `Map` computes integers of type T: 64 bits, which hold every T exactly.
 template <std::integral T>
 using MappedInteger =
     std::conditional_t<std::unsigned_integral<T> && sizeof(T) == sizeof(std::uint64_t), std::uint64_t, std::int64_t>;
@@ -59,7 +59,7 @@ struct Divide {
   template <class N>
   LOD_TAGGED LOD_HOST_DEVICE N operator()(const N& a, const N& b) const noexcept {
     if constexpr (std::signed_integral<N>) {
-      // The least number divided by -1 exceeds the greatest.
+      // The least number divided by -1 would overflow.
       return b == -1 ? Subtract()(N{}, a) : static_cast<N>(a / b);
     } else {
       return static_cast<N>(a / b);

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 /// @file
 /// @ingroup core
-/// The levels of a batch as an argument, for gradients: their results have the levels of the forward argument, whose
-/// values do not matter.
+/// The levels of a batch as an argument. Gradients take them: their results have the levels of the forward argument,
+/// whose values they do not need.
 #pragma once
 
 #include <lod/core/lod_index.hpp>

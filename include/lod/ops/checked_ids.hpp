@@ -30,8 +30,8 @@ struct PaddingIds {
 };
 
 /// run(executor, ids, count, height, padding_idx, minus_one, checked, fault): checked[i] = ids[i], or -1 if that is
-/// padding or not in [0, height); in the latter case *fault is one such position. For executors whose device the CPU
-/// does not read.
+/// padding or outside [0, height). If any is outside, *fault is the position of one of them. For devices whose memory
+/// the CPU cannot read.
 struct CheckIds {};
 
 }  // namespace lod::inline LOD_INTERFACE::kernel
@@ -40,10 +40,10 @@ namespace lod::inline LOD_INTERFACE::inline LOD_TARGET {
 
 namespace operation {
 
-/// `count` ids in [0, height), for kernels. On the CPU others throw OutOfRange at once, with a text that begins with
-/// `what`, a literal. On a GPU the CPU does not wait to check them: kernels see others as -1, and ignore negative ids,
-/// and the error is thrown by whatever waits for the executor next. There kernels also see padding as -1; on the CPU it
-/// is left as it is. A negative height throws ShapeMismatch on both.
+/// `count` ids for kernels, which must be in [0, height). On the CPU, an id outside throws OutOfRange at once, with a
+/// text that begins with `what`, a literal; padding ids stay as they are. On a GPU nothing waits to check them: kernels
+/// see ids outside, and padding, as -1, and ignore negative ids; the next call that waits for the executor throws. A
+/// negative height throws ShapeMismatch on both.
 template <class E>
 class CheckedIds {
  public:

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 /// @file
 /// @ingroup losses
-/// How well chunks are found: the names, say, that the labels of a text mark.
+/// How well chunks are found, such as the names in a text that is labelled word by word.
 #pragma once
 
 #include <lod/core/error.hpp>
@@ -24,34 +24,34 @@ namespace lod::inline LOD_INTERFACE::op {
 struct chunk_eval : elements::Id {
   static constexpr Text text{
       "inference, label",
-      "Precision, recall and F1 of the chunks that the labels of `inference` mark, and how many there are."};
+      "Precision, recall and F1 of the chunks that the labels of `inference` mark, and their counts."};
 };
 }  // namespace lod::inline LOD_INTERFACE::op
 
 namespace lod::inline LOD_INTERFACE {
 
-/// What the tags of the rows of a chunk are, in the order of their numbers.
+/// How a chunk's rows are tagged. Tags are numbered in the order given here.
 enum class ChunkScheme {
-  IOB,    ///< the first, those after it
-  IOE,    ///< those before the last, the last
-  IOBES,  ///< the first, those inside, the last, the only one
-  PLAIN,  ///< all the same: neighbours of one type are one chunk
+  IOB,    ///< the first row, the rows after it
+  IOE,    ///< the rows before the last, the last row
+  IOBES,  ///< the first row, the rows inside, the last row, the only row
+  PLAIN,  ///< one tag: adjacent rows of the same type are one chunk
 };
 
 /// The options of `chunk_eval`.
 struct ChunkEvalOptions {
   ChunkScheme scheme = ChunkScheme::IOB;
-  std::int64_t types = 0;                       ///< how many types of chunks there are
-  std::span<const std::int64_t> excluded = {};  ///< types whose chunks do not count, in the memory of the CPU
+  std::int64_t types = 0;                       ///< the number of types of chunks
+  std::span<const std::int64_t> excluded = {};  ///< types whose chunks are not counted; in CPU memory
 };
 
 /// The result of `chunk_eval`.
 template <class T, class Device = Cpu>
 struct ChunkEval {
   LoDTensor<float, Device> rates;          ///< precision, recall, F1
-  LoDTensor<std::int64_t, Device> counts;  ///< chunks that were inferred, that are labelled, that are both
+  LoDTensor<std::int64_t, Device> counts;  ///< inferred chunks, labelled chunks, chunks that are both
 };
-/// That, described.
+/// The result of `chunk_eval`, described.
 struct ChunkEvalDesc {
   LoDTensorDesc rates;
   LoDTensorDesc counts;
@@ -72,7 +72,7 @@ struct ChunkTags {
     return {1, -1, -1, -1, -1};
   }
 };
-/// Chunks, whose labels are type * tags.count + tag, and types that do not count.
+/// How chunks are labelled (type * tags.count + tag), and which types are not counted.
 struct ChunkLabels {
   ChunkTags tags;
   std::int64_t types;
@@ -89,7 +89,7 @@ struct ChunkLabels {
 };
 /// run(executor, inference, label, sequences, labels, counts): the three counts of each sequence.
 struct CountChunks {};
-/// run(executor, counts, rates): the rates of all.
+/// run(executor, counts, rates): the rates over all sequences.
 struct ChunkRates {};
 }  // namespace lod::inline LOD_INTERFACE::kernel
 
@@ -97,8 +97,7 @@ namespace lod::inline LOD_INTERFACE::inline LOD_TARGET {
 
 namespace operation {
 
-/// How labels of chunks are to be read, but for the types that are excluded. Throws OutOfRange for options that are
-/// none.
+/// How to read the labels of chunks, without the excluded types. Throws OutOfRange for invalid options.
 inline kernel::ChunkLabels chunk_labels(const ChunkEvalOptions& options) {
   if (options.scheme < ChunkScheme::IOB || options.scheme > ChunkScheme::PLAIN) {
     throw OutOfRange(
@@ -144,17 +143,17 @@ struct Declared<op::chunk_eval> : Takes<Tensor, Tensor>,
 
 }  // namespace operation
 
-/// How many chunks of rows the labels of `inference` mark in all sequences of the last level, how many those of
-/// `label`, and how many are the same: same rows, same type; with that precision, the share of what is right in what
-/// was inferred, recall, its share in what is labelled, and F1, their harmonic mean: float, and 0 for a share of
-/// nothing. Plain tensors of three scalars each. Semantics: PaddlePaddle's chunk_eval.
+/// Counts, over all sequences of the last level, the chunks that `inference` marks, those that `label` marks, and the
+/// correct ones, which both mark with the same rows and type. The rates, in float, are precision (correct / inferred),
+/// recall (correct / labelled) and F1, their harmonic mean; each is 0 where it would be 0 / 0. Both results are plain
+/// tensors of three scalars. Semantics: PaddlePaddle's chunk_eval.
 ///
-/// Labels are integers of row size 1: the label of a row in a chunk is type * tags + tag, where `scheme` says which
-/// tags there are; any other number, negative ones too, is outside of chunks. Sequences of labels that no scheme allows
-/// are read as PaddlePaddle reads them: what begins without a first row begins where its type begins. A chunk ends with
-/// its sequence. One pass, in which a thread has whole sequences. The outputs must not overlap the arguments. Throws
-/// InvalidLoD if the inference has no level or the labels have others, ShapeMismatch for another number of rows or row
-/// size, OutOfRange for options that are none.
+/// Labels are integers of row size 1. The label of a row in a chunk is type * tags + tag, where `scheme` says which
+/// tags there are; any other number, negative ones included, is outside all chunks. Label sequences that the scheme
+/// does not allow are read as PaddlePaddle reads them: a chunk without a first row begins where its type begins. A
+/// chunk ends with its sequence. One pass, in which each thread takes whole sequences. The outputs must not overlap the
+/// arguments. Throws InvalidLoD if `inference` has no level or `label` has other levels, ShapeMismatch for a wrong
+/// number of rows or row size, OutOfRange for invalid options.
 inline constexpr operation::Call<op::chunk_eval> chunk_eval{};
 inline constexpr operation::CallInto<op::chunk_eval> chunk_eval_into{};
 

@@ -41,9 +41,8 @@ struct clip_by_norm_grad : elements::Floating {
 }  // namespace lod::inline LOD_INTERFACE::op
 
 namespace lod::inline LOD_INTERFACE::kernel {
-/// run(executor, x, count, norm): if the length of x, the square root of the sum of the squares in double, exceeds
-/// `norm`, x[i] *= norm / length. Squares that overflow or underflow a double are handled. If x is null, only takes the
-/// scratch memory for it.
+/// run(executor, x, count, norm): x[i] *= norm / length if length > norm, where length is the square root of the sum of
+/// the squares, in double, even if squares overflow or underflow. If x is null, only takes the scratch memory.
 struct ClipByNorm {};
 /// run(executor, dy, x, groups, row_size, norm, d): its gradient, for an x with as many rows as there are groups. The
 /// rows of dy whose groups are empty are ignored. d may be dy.
@@ -64,7 +63,7 @@ struct Clipped {
   }
 };
 
-/// A gradient, if the number that it belongs to was not clipped.
+/// The gradient where the number was not clipped, otherwise 0.
 struct ClippedGrad {
   Scalar least, greatest;
   template <class N>
@@ -85,7 +84,7 @@ namespace operation {
 struct Combined {
   double first, second;
 
-  /// Combines dy and x to the gradient of clipping x, of length `length`, to `norm`; `product` is x . dy.
+  /// The factors of dy and x in the gradient of clipping x, of length `length`, to `norm`; `product` is x . dy.
   LOD_HOST_DEVICE static Combined clip_by_norm_grad(double length, double product, double norm) noexcept {
     const double factor = norm / length;
     return {factor, factor * (product / length / length)};
@@ -108,7 +107,7 @@ T integer_bound(Scalar bound, double (*round)(double)) {
   }
   const double rounded = round(bound.to<double>());
   if (rounded < static_cast<double>(least)) return least;
-  // The greatest itself may not be a double, but the next power of two is.
+  // The greatest T may not be exact as a double, but the next power of two is.
   if (rounded >= std::ldexp(1.0, std::numeric_limits<T>::digits)) return greatest;
   return static_cast<T>(rounded);
 }
@@ -146,8 +145,8 @@ inline void check_norm(double norm, const char* what) {
   }
 }
 
-/// The gradient of a function of the merged rows of g: change(x, dy, count, d) writes that for the merged values x to
-/// d.
+/// The gradient of a function of the merged rows of g: change(x, dy, count, d) writes the gradient with respect to the
+/// merged values x to d.
 template <Executor E, class T, class Change>
 void merged_grad_into(const E& executor, const char* what, const SelectedRows<T, typename E::device>& dy,
                       const SelectedRows<T, typename E::device>& g, SelectedRows<T, typename E::device>& dg,
@@ -247,10 +246,10 @@ struct Declared<op::clip_by_norm_grad>
 }  // namespace operation
 
 /// `merge_add(g)` with its values clipped to [least, greatest]; NaN stays. Rows that are not listed stay zero, whatever
-/// the bounds. Integers are clipped to the integers between the bounds, which may be infinite, or to the nearest one of
-/// their type if it has none of these; a finite bound beyond the range of a floating-point type clips infinite values
-/// to its greatest or least number. Throws std::invalid_argument unless least <= greatest, and if integers are to be
-/// clipped and there is none between the bounds. `out` must not be g. Semantics: PaddlePaddle's clip.
+/// the bounds. Integers are clipped to the integers between the bounds, which may be infinite, or, if none of those
+/// fits their type, to the nearest number of the type. A finite bound beyond the range of a floating-point type clips
+/// infinite values to the greatest or least number of the type. Throws std::invalid_argument unless least <= greatest,
+/// and for integers if there is no integer between the bounds. `out` must not be g. Semantics: PaddlePaddle's clip.
 inline constexpr operation::Call<op::clip> clip{};
 inline constexpr operation::CallInto<op::clip> clip_into{};
 

@@ -39,10 +39,10 @@ struct split_at : elements::Any {
   static constexpr Text text{"x, boundaries", "x cut before these outermost sequences, or rows."};
 };
 struct split : elements::Any {
-  static constexpr Text text{"x, count", "x cut into so many tensors, as even in rows as whole sequences allow."};
+  static constexpr Text text{"x, count", "x cut into `count` tensors, as even in rows as whole sequences allow."};
 };
 struct split_grad : elements::Any {
-  static constexpr Text text{"dys", "The gradient of `split` and `split_at`: those of the parts, joined."};
+  static constexpr Text text{"dys", "The gradient of `split` and `split_at`: the gradients of the parts, joined."};
 };
 }  // namespace lod::inline LOD_INTERFACE::op
 
@@ -89,7 +89,7 @@ struct Declared<op::split_grad> : Joining<op::split_grad> {
   static constexpr const char* name = "split_grad";
 };
 
-/// Calls f(part, begin, end) for the parts between the boundaries, in order.
+/// Calls f(part, begin, end) for each part between boundaries, in order.
 template <class F>
 void for_each_part(std::span<const std::int64_t> boundaries, std::int64_t size, const F& f) {
   for (std::size_t part = 0; part <= boundaries.size(); ++part) {
@@ -158,8 +158,8 @@ inline constexpr operation::CallInto<op::concat> concat_into{};
 /// it. The levels of dy are ignored.
 ///
 /// `x_levels` is a range of types that convert to BatchLevels, or a list of them in braces; `dxs` has one tensor or
-/// view for each. None of these may overlap dy. Throws ShapeMismatch unless dy has as many rows as all of them
-/// together, and for another number of outputs.
+/// view for each. None of these may overlap dy. Throws ShapeMismatch unless dy has as many rows as all arguments
+/// together, and for a wrong number of outputs.
 template <Executor E, LoDTensorLike DY, class Levels = std::initializer_list<BatchLevels>, class DXs>
 void concat_grad_into(const E& executor, const DY& dy, const Levels& x_levels, DXs&& dxs) {
   const auto view = dy.view();
@@ -208,11 +208,11 @@ template <LoDTensorLike DY, class Levels = std::initializer_list<BatchLevels>>
 }
 
 /// The batch cut before the given top-level sequences (rows, where there is no level): boundaries.size() + 1 tensors
-/// with the levels of x, some perhaps without sequences. Copies; `x.between(begin, end)` shows a part for nothing.
+/// with the levels of x, some perhaps without sequences. Copies; `x.between(begin, end)` views a part without a copy.
 ///
 /// `boundaries` are int64: a range, a list in braces or a tensor. `parts` has one tensor or view for each part; none
-/// may overlap x. Throws OutOfRange unless the boundaries ascend from 0 to the number of sequences, ShapeMismatch for
-/// another number of outputs.
+/// may overlap x. Throws OutOfRange unless the boundaries ascend from 0 to the number of sequences, ShapeMismatch for a
+/// wrong number of outputs.
 template <Executor E, LoDTensorLike X, class Parts>
 void split_at_into(const E& executor, const X& x, const operation::IdList& boundaries, Parts&& parts) {
   operation::cut_into(executor, x.view(), boundaries, parts, "split_at");
@@ -231,7 +231,7 @@ template <LoDTensorLike X>
 
 /// The batch cut along its top level into `count` tensors, always that many, as even in *rows* as whole sequences
 /// allow: each cut is at the boundary nearest to its even share, the earlier one of two. Otherwise as `split_at`.
-/// Throws OutOfRange for a count under 1, ShapeMismatch for one that is more than memory can hold.
+/// Throws OutOfRange for a count under 1, ShapeMismatch for a count that memory cannot hold.
 template <Executor E, LoDTensorLike X, class Parts>
 void split_into(const E& executor, const X& x, std::int64_t count, Parts&& parts) {
   const auto view = x.view();

@@ -34,25 +34,25 @@ struct cross_entropy_grad : elements::Floating {
 
 namespace lod::inline LOD_INTERFACE {
 
-/// Over what `cross_entropy` is averaged.
+/// What `cross_entropy` is averaged over.
 enum class Reduction {
-  NONE,       ///< nothing: a number for each row
-  ROWS,       ///< the rows that count: one number
-  SEQUENCES,  ///< the means of the sequences of the last level in which a row counts: one number
+  NONE,       ///< nothing: one number for each row
+  ROWS,       ///< all rows that count: one number
+  SEQUENCES,  ///< sequences of the last level, by their means, if a row of theirs counts: one number
 };
 
 /// The options of `cross_entropy`.
 struct CrossEntropyOptions {
   std::int64_t ignore_index = -100;  ///< the label of rows that do not count
-  double label_smoothing = 0;        ///< the share of the target that all classes have in equal parts, in [0, 1]
+  double label_smoothing = 0;        ///< the part of the target that is spread evenly over all classes, in [0, 1]
   Reduction reduction = Reduction::NONE;
 };
 
 }  // namespace lod::inline LOD_INTERFACE
 
 namespace lod::inline LOD_INTERFACE::kernel {
-/// The labels of rows, of which one stands for rows that do not count, as do negative ones: on a GPU, errors that are
-/// thrown later.
+/// The labels of rows. Rows with the ignored label do not count, nor do negative ones, which on a GPU stand for errors
+/// that are thrown later.
 struct TargetLabels {
   const std::int64_t* labels;
   std::int64_t ignored;
@@ -67,8 +67,8 @@ struct TargetLabels {
 struct CheckLabels {};
 /// run(executor, logits, rows, classes, targets, losses), losses of type Accumulator<T>
 struct CrossEntropy {};
-/// run(executor, dy, dy_step, weights, logits, rows, classes, targets, dlogits): the number of a row is dy[row *
-/// dy_step], times weights[row], of type Accumulator<T>, unless those are null.
+/// run(executor, dy, dy_step, weights, logits, rows, classes, targets, dlogits): the gradient with respect to a row's
+/// loss is dy[row * dy_step], times weights[row] unless that, of type Accumulator<T>, is null.
 struct CrossEntropyGrad {};
 /// run(executor, targets, rows, counts): 1 where a row counts, else 0.
 struct CountTargets {};
@@ -78,7 +78,7 @@ struct Quotients {};
 }  // namespace lod::inline LOD_INTERFACE::kernel
 
 namespace lod::inline LOD_INTERFACE::kernel::inline LOD_TARGET {
-/// One of them.
+/// One of these numbers.
 template <class A, class Y>
 LOD_HOST_DEVICE Y quotient(const A* a, const A* b, std::int64_t i, const A* divisor) noexcept {
   if (!b) return static_cast<Y>(a[i]);
@@ -91,7 +91,7 @@ namespace lod::inline LOD_INTERFACE::inline LOD_TARGET {
 
 namespace operation {
 
-/// Throws OutOfRange for options that are none.
+/// Throws OutOfRange for invalid options.
 inline void check_cross_entropy_options(const CrossEntropyOptions& options, const char* name) {
   if (options.reduction < Reduction::NONE || options.reduction > Reduction::SEQUENCES) {
     throw OutOfRange(detail::text(
@@ -137,7 +137,7 @@ class CheckedLabels<E> {
   const std::int64_t* labels_;
 };
 
-/// Throws OutOfRange for options that are none, InvalidLoD where sequences are to be averaged and there are none,
+/// Throws OutOfRange for invalid options, InvalidLoD if sequences are to be averaged but there is no level,
 /// ShapeMismatch unless there are classes and a label for each row.
 template <class Logits, class Labels>
 void check_cross_entropy(const Logits& logits, const Labels& labels, const CrossEntropyOptions& options,
@@ -150,7 +150,7 @@ void check_cross_entropy(const Logits& logits, const Labels& labels, const Cross
   check_labels(labels, logits, name);
 }
 
-/// What rows weigh in the mean over all of them, or over sequences.
+/// The weights of rows in the mean over all rows, or over sequences.
 template <Executor E, class A>
 class RowsThatCount {
  public:
@@ -171,7 +171,7 @@ class RowsThatCount {
     sum(all_.segments(), any_.data(), total_.data());
   }
 
-  /// The mean of numbers of rows, those that do not count being 0; 0 if none counts.
+  /// The mean of one number for each row, which is 0 for rows that do not count; 0 if none counts.
   template <class T>
   void mean(const A* numbers, T* y) const {
     const kernel::Scratch<E, A> sums(executor_, sequences_.size), means(executor_, sequences_.size),
@@ -182,7 +182,7 @@ class RowsThatCount {
     launch(kernel::Quotients(), executor_, static_cast<const A*>(sum_of_means.data()),
            static_cast<const A*>(total_.data()), std::int64_t{1}, static_cast<const A*>(nullptr), y);
   }
-  /// Its gradient by the number of each row that counts.
+  /// The gradient of the mean with respect to the number of each row that counts.
   void weights(A* y) const {
     const kernel::Scratch<E, A> of_sequence(executor_, sequences_.size);
     quotients(any_.data(), of_sequences_.data(), total_.data(), of_sequence.data());
@@ -203,8 +203,8 @@ class RowsThatCount {
   kernel::Segments sequences_;
   WholeBatch<E> all_;
   kernel::Scratch<E, A> counts_;
-  kernel::Scratch<E, A> of_sequences_;  // how many rows of each count
-  kernel::Scratch<E, A> any_;           // 1 where one does
+  kernel::Scratch<E, A> of_sequences_;  // how many rows of each sequence count
+  kernel::Scratch<E, A> any_;           // 1 for sequences in which a row counts
   kernel::Scratch<E, A> total_;         // the sum of these
 };
 
@@ -269,27 +269,28 @@ struct Declared<op::cross_entropy_grad>
 
 }  // namespace operation
 
-/// For each row of logits the cross entropy of its label: the negative logarithm of the probability that softmax gives
-/// that class. A scalar a row, LoD as the logits; or their mean, one scalar: over all rows that count, as PyTorch's
-/// cross_entropy has it, or over sequences of the last level, each of which counts the same, however long it is. Rows
-/// with the label `ignore_index` do not count, and cost 0; where no row counts, the mean is 0. labels has a class for
-/// each row; its levels do not count. With `label_smoothing` s, the target is not the label alone: each of K classes
-/// has s / K, and the label 1 - s more.
+/// The cross entropy of each row's label: the negative logarithm of the probability that softmax gives that class. The
+/// result has one scalar a row and the LoD of the logits, or is one scalar, a mean: over all rows that count, as in
+/// PyTorch's cross_entropy, or over the sequences of the last level, each with the same weight, however long it is.
+/// Rows with the label `ignore_index` do not count: their loss is 0. If no row counts, the mean is 0. `labels` has a
+/// class for each row; its levels are ignored. With `label_smoothing` s, the target of each of the K classes is s / K,
+/// and that of the label 1 - s more.
 ///
-/// Probabilities are not kept: each row of logits is read where it is, twice from a cache. float16 and bfloat16 are
-/// computed as float. Logits of any size neither overflow nor lose digits. -inf forbids a class: it costs infinitely
-/// much as a label; in a row of nothing else the result is NaN. +inf counts as the greatest finite number; NaN
-/// propagates. Sums follow one tree: the bits do not depend on threads. The output must not overlap the arguments.
-/// Throws ShapeMismatch if there is no class and unless there is a label for each row, InvalidLoD for the mean over
-/// sequences of logits without levels, OutOfRange for a smoothing outside [0, 1], a number that is not a Reduction, and
-/// a label that is neither a class nor ignored: for a label on a GPU, whatever waits for the executor next throws that.
+/// Probabilities are not stored: each row of logits is read in place, after the first time from a cache. float16 and
+/// bfloat16 are computed as float. Logits of any magnitude neither overflow nor lose digits. -inf forbids a class: as a
+/// label its loss is infinite; a row of nothing but -inf gives NaN. +inf counts as the greatest finite number; NaN
+/// propagates. The bits do not depend on threads. The output must not overlap the arguments. Throws ShapeMismatch if
+/// there is no class and unless there is a label for each row, InvalidLoD for the mean over sequences of logits without
+/// levels, OutOfRange for a smoothing outside [0, 1], a number that is not a Reduction, and a label that is neither a
+/// class nor ignored; on a GPU, the next call that waits for the executor throws this last one.
 inline constexpr operation::Call<op::cross_entropy> cross_entropy{};
 inline constexpr operation::CallInto<op::cross_entropy> cross_entropy_into{};
 
-/// The gradient of `cross_entropy` with the same options: for each class its probability less its share of the target,
-/// times the number of dy that belongs to the row, or to all of them in a mean. Levels and row shape as the logits; 0
-/// in rows that do not count. The levels of dy do not count. dlogits may be the logits' own tensor, but overlap in no
-/// other way. Throws as `cross_entropy`, and ShapeMismatch unless dy has a scalar for each row, or one for the mean.
+/// The gradient of `cross_entropy` with the same options: for each class (probability - target) * dy, where dy has a
+/// number for each row, or a single one for the mean, which is then divided among the rows that count. Levels and row
+/// shape as the logits; 0 in rows that do not count. The levels of dy are ignored. `dlogits` may be the logits' own
+/// tensor, but must not overlap the arguments otherwise. Throws as `cross_entropy`, and ShapeMismatch unless dy has a
+/// scalar for each row, or one for the mean.
 inline constexpr operation::Call<op::cross_entropy_grad> cross_entropy_grad{};
 inline constexpr operation::CallInto<op::cross_entropy_grad> cross_entropy_grad_into{};
 

@@ -18,7 +18,7 @@ struct ctc_align : elements::Id, elements::OnCpu {
   static constexpr Text text{"x", "The labels of each sequence without blanks and, by default, without repetitions."};
 };
 struct ctc_align_and_wait : elements::Id {
-  static constexpr Text text{"x", "The same as `ctc_align`, which on a GPU has to wait."};
+  static constexpr Text text{"x", "The same as `ctc_align`; on a GPU it waits."};
 };
 }  // namespace lod::inline LOD_INTERFACE::op
 
@@ -59,17 +59,17 @@ struct Declared<op::ctc_align_and_wait> : CtcAlignment<op::ctc_align_and_wait> {
 
 }  // namespace operation
 
-/// For each sequence of the last level, its labels without blanks and, with `merge_repeated`, without those equal to
-/// the row before them: a blank between two equal labels keeps both. Row shape as x; the lengths of the last level
+/// For each sequence of the last level, its labels without blanks and, with `merge_repeated`, without labels that equal
+/// the row before them; a blank between two equal labels keeps both. Row shape as x; the lengths of the last level
 /// shrink, perhaps to 0, and the levels above stay. Semantics: PaddlePaddle's ctc_align, except that an empty result is
 /// empty.
 ///
-/// Rows are integers of size 1. One pass that counts and one that copies. `y` must not overlap x. Throws InvalidLoD if
-/// x has no level, ShapeMismatch for another row size.
+/// Rows are integers of size 1. One pass to count and one to copy. `y` must not overlap x. Throws InvalidLoD if x has
+/// no level, ShapeMismatch for any other row size.
 inline constexpr operation::Call<op::ctc_align> ctc_align{};
 inline constexpr operation::CallInto<op::ctc_align> ctc_align_into{};
 
-/// `ctc_align` for any device, and the same on the CPU; on a GPU it waits as `sequence_erase_and_wait` does.
+/// `ctc_align` for any device: the same on the CPU; on a GPU it waits as `sequence_erase_and_wait` does.
 inline constexpr operation::Call<op::ctc_align_and_wait> ctc_align_and_wait{};
 inline constexpr operation::CallInto<op::ctc_align_and_wait> ctc_align_and_wait_into{};
 

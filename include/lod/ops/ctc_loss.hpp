@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 /// @file
 /// @ingroup losses
-/// Connectionist temporal classification: how likely frames spell labels, wherever in the frames each of them is.
+/// Connectionist temporal classification: how likely frames spell a sequence of labels, however the labels are aligned
+/// to the frames.
 #pragma once
 
 #include <lod/core/error.hpp>
@@ -31,7 +32,7 @@ namespace lod::inline LOD_INTERFACE {
 /// The options of `ctc_loss`.
 struct CtcLossOptions {
   std::int64_t blank = 0;      ///< the class that stands for no label
-  bool zero_infinity = false;  ///< whether labels that no path spells cost 0, in place of infinity
+  bool zero_infinity = false;  ///< whether labels that no path spells have the loss 0 instead of infinity
 };
 
 }  // namespace lod::inline LOD_INTERFACE
@@ -47,8 +48,8 @@ namespace lod::inline LOD_INTERFACE::inline LOD_TARGET {
 
 namespace operation {
 
-/// Throws InvalidLoD if one of them has no level, ShapeMismatch unless they have as many sequences as each other,
-/// OutOfRange unless the blank is a class.
+/// Throws InvalidLoD if one of them has no level, ShapeMismatch for different numbers of sequences, OutOfRange unless
+/// the blank is a class.
 template <class Logits, class Labels>
 void check_ctc(const Logits& logits, const Labels& labels, std::int64_t blank, const char* name) {
   check_has_level(logits, {name, "logits"});
@@ -107,32 +108,32 @@ struct Declared<op::ctc_loss_grad>
 
 }  // namespace operation
 
-/// For each sequence of the last level of the logits, its frames, the negative logarithm of the probability that they
-/// spell its labels, the same sequence of the last level of labels. A frame has a logit for each class, of which
-/// softmax makes probabilities; a path has a class for each frame, and spells what is left of it without repetitions
-/// and then without blanks. Scalar rows; LoD: the levels of the logits above the last. Semantics: PyTorch's ctc_loss
-/// after log_softmax without a reduction, and PaddlePaddle's warpctc with `zero_infinity`.
+/// The negative logarithm of the probability that frames spell labels. The frames are a sequence of the last level of
+/// the logits; their labels are the same sequence of the last level of `labels`. A frame has a logit for each class,
+/// which softmax turns into probabilities. A path takes one class in each frame, and spells what remains when first
+/// repetitions and then blanks are removed. One scalar for each sequence; LoD: the levels of the logits above the last.
+/// Semantics: PyTorch's ctc_loss after log_softmax without a reduction, and PaddlePaddle's warpctc with
+/// `zero_infinity`.
 ///
-/// Labels are classes, a scalar each. No path spells more labels than there are frames, with a frame between two that
-/// are the same; or a blank among them: the result is infinite, or 0 with `zero_infinity`. Without labels, the only
-/// path is of blanks; without frames it is certain.
+/// Labels are classes, one scalar each. No path spells labels that include a blank, nor more labels than there are
+/// frames, where two equal labels in a row need one more frame between them: the result is then infinite, or 0 with
+/// `zero_infinity`. Without labels the only path is all blanks; without frames as well, its probability is 1.
 ///
-/// All is computed from logarithms and near 0, so that numbers of any size and long sequences neither overflow nor lose
-/// digits; float16 and bfloat16 are computed as float. -inf forbids a class in a frame; +inf counts as the greatest
-/// finite number; NaN propagates. The bits depend neither on threads nor on the rest of the batch. Cost: for each frame
-/// its classes and twice its labels.
-/// The output must not overlap the arguments. Throws InvalidLoD if one of them has no level, ShapeMismatch for
-/// different numbers of sequences and for another row size of labels, OutOfRange for a blank or a label that is no
-/// class: for a label on a GPU, whatever waits for the executor next throws that.
+/// Computed with logarithms that are kept near 0, so that logits of any magnitude and long sequences neither overflow
+/// nor lose digits; float16 and bfloat16 are computed as float. -inf forbids a class in a frame; +inf counts as the
+/// greatest finite number; NaN propagates. The bits depend neither on threads nor on the rest of the batch. Cost:
+/// frames * (classes + 2 * labels). The output must not overlap the arguments. Throws InvalidLoD if one of them has no
+/// level, ShapeMismatch for different numbers of sequences and unless labels have row size 1, OutOfRange for a blank or
+/// a label that is not a class; for a label on a GPU, the next call that waits for the executor throws it.
 inline constexpr operation::Call<op::ctc_loss> ctc_loss{};
 inline constexpr operation::CallInto<op::ctc_loss> ctc_loss_into{};
 
-/// The gradient of `ctc_loss`: for each frame and class how probable it is, less the share that paths through it have
-/// of all that spell the labels; times the number of dy that belongs to the sequence. Levels and row shape as the
-/// logits; the levels of dy do not count. 0 for labels that no path spells, with `zero_infinity` or without.
+/// The gradient of `ctc_loss`: for each frame and class its probability, minus the probability of the paths through it
+/// relative to all paths that spell the labels, times the sequence's number in dy. Levels and row shape as the logits;
+/// the levels of dy are ignored. 0 for labels that no path spells, with or without `zero_infinity`.
 ///
-/// Scratch memory: for each frame, a number for each class or twice for each label of the longest sequence of labels.
-/// The output must not overlap the arguments. Throws as `ctc_loss`, and ShapeMismatch unless dy has one number for each
+/// Scratch memory: for each frame, one number for each class, or two for each label of the longest label sequence. The
+/// output must not overlap the arguments. Throws as `ctc_loss`, and ShapeMismatch unless dy has one number for each
 /// sequence.
 inline constexpr operation::Call<op::ctc_loss_grad> ctc_loss_grad{};
 inline constexpr operation::CallInto<op::ctc_loss_grad> ctc_loss_grad_into{};

@@ -9,19 +9,19 @@
 ///       static void run(executor, dy, index, lod, options, dx) { ... }
 ///     };
 ///
-/// It says what the operation takes (`Takes`), its options, where it has some (`With`), its results, where they are
-/// other than a tensor of the same elements (`Gives`), and its kernels (`Launches`). `run` is its body: it sees views
-/// of tensors and a `Destination` for each output, so that there is one for each executor and type of elements, whether
-/// tensors, views or slices were given. The public names are objects:
+/// It says what the operation takes (`Takes`), its options if it has any (`With`), its results unless it is one tensor
+/// of the same element type (`Gives`), and its kernels (`Launches`). `run` is its body. It sees views of tensors and a
+/// `Destination` for each output, so that there is only one body for an executor and an element type, whether tensors,
+/// views or slices are passed. The public names are objects:
 ///
 ///     inline constexpr operation::Call<op::sequence_max_pool_grad> sequence_max_pool_grad{};
 ///     inline constexpr operation::CallInto<op::sequence_max_pool_grad> sequence_max_pool_grad_into{};
 ///
-/// A name that is a C function as well (`div`, `select`), or one that takes template arguments (`sequence_cumsum<U>`),
-/// cannot be that of an object: there functions call one. So they do where others of the name are functions (`concat`)
-/// or where parameters have the name (`filter`), which compilers would call shadowing.
+/// A name that is also a C function (`div`, `select`), or that takes template arguments (`sequence_cumsum<U>`), cannot
+/// be an object's: there, functions call an object. The same where other forms of the name are functions (`concat`), or
+/// where parameters have the name (`filter`), for which compilers would warn of shadowing.
 ///
-/// This header brings what every declaration needs: elements, kernels, outputs, LOD_TARGET.
+/// This header includes what every declaration needs: elements, kernels, outputs, LOD_TARGET.
 #pragma once
 
 #include <lod/core/executor.hpp>
@@ -49,7 +49,7 @@ using Input = LoDTensorView<const T, typename E::device>;
 template <class E, class T>
 using To = Destination<T, typename E::device>;
 
-/// A tensor as a parameter of an operation: a view, made of what users give.
+/// A tensor as a parameter of an operation: a view of what the user passes.
 template <class T, class Device>
 class TensorArgument : public LoDTensorView<const T, Device> {
  public:
@@ -66,8 +66,9 @@ class TensorArgument : public LoDTensorView<const T, Device> {
   }
 };
 
-/// A tensor among what an operation takes or gives, where T is the element type of the first argument: `Argument` is
-/// its parameter, `Result` what is returned of it, `Element` the element type of an output where the caller's has `Of`.
+/// A kind of argument or result: a tensor with fixed elements, where T is the element type of the operation's first
+/// argument. `Argument` is the parameter's type, `Result` the type that is returned, `Element` the element type of an
+/// output if the caller's tensor has elements of type `Of`.
 template <class U>
 struct TensorOf {
   template <class T, class Device>
@@ -91,7 +92,7 @@ struct Sums : Tensor {
   template <class T, class Of>
   using Element = std::conditional_t<kernel::has_wide_sums<T, Of>, Of, T>;
 };
-/// What else has elements of type T: `SelectedRows`, the weights of a network.
+/// Anything else with elements of type T: `SelectedRows`, the weights of a network.
 template <template <class, class> class Holder>
 struct Of {
   template <class T, class Device>
@@ -100,16 +101,16 @@ struct Of {
   using Result = Holder<T, Device>;
 };
 
-/// Outputs of these kinds, which `ByValue` has as its members, unless it is the only one.
+/// Outputs of these kinds. `ByValue` is the only output, or an aggregate with a member for each.
 template <template <class, class> class ByValue, class... Kinds>
 struct ResultKinds;
 
-/// A base of declarations: what it takes before its options. Each is a kind, as above, or the type of the parameter.
+/// A base of declarations: the arguments before the options. Each is a kind, as above, or the parameter's type.
 template <class First, class... More>
 struct Takes {
   using Arguments = Takes;
 };
-/// A base of declarations: the options. They may be left out, and so may this.
+/// A base of declarations: the options, which callers may omit. Omitted for operations without options.
 template <class Given>
 struct With {
   template <class T, class Device>
@@ -121,21 +122,21 @@ struct WithTyped {
   template <class T, class Device>
   using Options = Given<T, Device>;
 };
-/// A base of declarations: the result, where it is not a `Tensor`.
+/// A base of declarations: the result, if it is not a `Tensor`.
 template <class Kind>
 struct Gives {
   using Returned = ResultKinds<Kind::template Result, Kind>;
 };
-/// A base of declarations: the results, where there are two to four; an aggregate of them is returned.
+/// A base of declarations: two to four results, which are returned in an aggregate.
 template <template <class, class> class ByValue, class... Kinds>
 struct GivesAll {
   using Returned = ResultKinds<ByValue, Kinds...>;
 };
 
-/// A base of declarations: kernels for elements of type T, which the compiled libraries then have for each type that
-/// the operation takes. A kernel that several operations launch is named by one of them. What has other template
-/// arguments than T is named by a member `Kernels` of the declaration's own. Operations that are functions declare
-/// nothing else.
+/// A base of declarations: kernels for elements of type T, which the compiled libraries then contain for each type that
+/// the operation takes. A kernel that several operations launch is named by one of them. Kernels with other template
+/// arguments than T are named by a member `Kernels` of the declaration. Operations that are functions declare nothing
+/// but this.
 template <class... Tags>
 struct Launches {
   template <class T>
@@ -147,7 +148,7 @@ struct LaunchesOnIds {
   using IdKernels = kernel::Instances<kernel::Instance<Tags>...>;
 };
 
-/// The options of an operation without options. Braces make none.
+/// The options of an operation without options. Braces do not convert to it.
 struct NoOptions {
   explicit NoOptions() = default;
 };
@@ -189,7 +190,7 @@ using Options = typename OptionsOf<Op, value_type_t<X>, device_t<X>>::type;
 template <class X, class Kind>
 concept FirstArgument = (std::same_as<Kind, Tensor> && LoDTensorLike<X>) || std::same_as<X, Argument<Kind, X>>;
 
-/// Makes a result that has no memory yet, but will take it from a resource.
+/// Makes a result without memory, which it will take from a resource.
 template <class Y>
 struct Unfilled {
   template <class Resource>
@@ -219,7 +220,7 @@ struct Body;
 /// The body of an operation, once its arguments have the types of its parameters.
 template <class Op, class First, class... More, template <class, class> class ByValue, class... Kinds>
 struct Body<Op, Takes<First, More...>, ResultKinds<ByValue, Kinds...>> {
-  static constexpr int outputs = sizeof...(Kinds);  ///< how many it gives
+  static constexpr int outputs = sizeof...(Kinds);  ///< how many outputs it has
 
   template <Executor E, class X, class... Zs>
   static void run(const E& executor, const X& x, const Argument<More, X>&... more, const Options<Op, X>& options,
@@ -234,7 +235,7 @@ struct Body<Op, Takes<First, More...>, ResultKinds<ByValue, Kinds...>> {
       Declared<Op>::template run<E, T>(executor, first, more..., options, output<Kinds, E, T>(zs)...);
     }
   }
-  /// On new results, which it returns.
+  /// Runs the operation with new results and returns them.
   template <Executor E, class X>
   static auto evaluate(const E& executor, const X& x, const Argument<More, X>&... more, const Options<Op, X>& options) {
     using T = value_type_t<X>;
@@ -262,7 +263,7 @@ template <class Op, class Arguments>
 struct Forms;
 template <class Op, class Arguments>
 struct FormsInto;
-/// The forms by value of an operation.
+/// The forms of an operation that return their results.
 template <class Op, class First, class... More>
 struct Forms<Op, Takes<First, More...>> {
   template <Executor E, FirstArgument<First> X>
@@ -276,7 +277,7 @@ struct Forms<Op, Takes<First, More...>> {
     return BodyOf<Op>::evaluate(default_executor<device_t<X>>(), x, more..., options);
   }
 };
-/// Those that write to outputs of the caller's, which come last.
+/// The forms that write to outputs of the caller's, which come last.
 template <class Op, class First, class... More>
 struct FormsInto<Op, Takes<First, More...>> {
   template <Executor E, FirstArgument<First> X, class... Zs>

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 /// @file
 /// @ingroup recurrent
-/// Recurrent networks with a user-defined cell. The steps of a cell may be whole sub-sequences, which another network
-/// reads in turn: the nested network of the design documents.
+/// Recurrent networks with a user-defined cell. A step of a cell may be a whole sub-sequence, which another network
+/// reads: so networks can be nested.
 #pragma once
 
 #include <lod/core/error.hpp>
@@ -119,7 +119,7 @@ class GivenSteps {
 
  private:
   static constexpr bool takes = std::is_same_v<Given, LoDTensor<T, Device>>;
-  // Each has memory of its own: the source of a user's tensor may be gone by the next run.
+  // Each has memory of its own: the memory resource of a user's tensor may be gone by the next run.
   struct Taken : StepTensors<T, Device> {
     using StepTensors<T, Device>::StepTensors;
   };
@@ -153,8 +153,8 @@ void check_step(const View& found, const Expected& expected, const char* name, s
 struct RnnNames {
   const char* operation;
   const char* x;
-  const char* states;       ///< the initial ones, after the name of the operation
-  const char* next_states;  ///< those of a step, followed by its number
+  const char* states;       ///< the initial states, after the name of the operation
+  const char* next_states;  ///< the states of a step, followed by its number
 };
 
 /// States by rank, to be written in the order of the batch under the levels above the ranked one.
@@ -266,11 +266,11 @@ using cell_output_t =
 /// - `step`: the input of these sequences at that step, in the same order: a row each if the ranked level is the last,
 ///   otherwise a sub-sequence each, with the levels below.
 ///
-/// It returns two tensors or views, as a pair or anything that two names can be bound to: the states after the step, of
-/// the same shape, and the step's output, which has a row, or a sequence of any number of levels, for each sequence. A
-/// tensor that the result itself holds is taken over; for a view or a reference, such as `std::tie` of tensors that the
-/// cell keeps, the rows are copied. The states of sequences that have ended are dropped: nothing is padded, nothing is
-/// masked.
+/// It returns two tensors or views, as a pair or anything that a structured binding can split: the states after the
+/// step, of the same shape, and the step's output, which has a row, or a sequence of any number of levels, for each
+/// sequence. A tensor that the result itself holds is taken over; for a view or a reference, such as `std::tie` of
+/// tensors that the cell keeps, the rows are copied. The states of sequences that have ended are dropped: nothing is
+/// padded, nothing is masked.
 ///
 /// `initial_state` has one row for each sequence of the ranked level, in the order of the batch; its levels are
 /// ignored. If no sequence has a step, the cell is called once without sequences, so that the output has its row shape
@@ -293,7 +293,7 @@ void dynamic_rnn_into(const E& executor, const X& x, const RankTable& table, con
   for (std::int64_t t = 0; t < calls; ++t) {
     auto result = cell(run.states(t), run.step(t));
     auto& [next, given] = result;
-    // First, since it may be a view of the states that the next ones overwrite.
+    // First the output: it may be a view of the states, which the next states overwrite.
     if (t < table.steps()) {
       outputs.set(t, std::forward<decltype(given)>(given));
     } else {
@@ -409,7 +409,7 @@ template <LoDTensorLike DOutput, LoDTensorLike DState, LoDTensorLike X, LoDTenso
 }
 
 /// The result of `dynamic_rnn`, described, with a cell whose output for a step is described by `step_output`: see
-/// <lod/infer.hpp>. `ranked` is a tensor with the LoD of the table, which was made with these options.
+/// <lod/infer.hpp>. `ranked` describes a tensor with the LoD of the table, which was made with these options.
 inline DynamicRnnDesc infer_dynamic_rnn(const LoDTensorDesc& x, const LoDTensorDesc& ranked,
                                         const LoDTensorDesc& initial_state, const LoDTensorDesc& step_output,
                                         const RankOptions& options = {}) {

@@ -18,7 +18,8 @@
 namespace lod::inline LOD_INTERFACE::op {
 struct edit_distance : elements::Id {
   static constexpr Text text{
-      "a, b", "The Levenshtein distance from each sequence of a to that of b, if `normalized` by the length of b's."};
+      "a, b",
+      "The Levenshtein distance from each sequence of a to that of b, divided by the length of b's if `normalized`."};
 };
 }  // namespace lod::inline LOD_INTERFACE::op
 
@@ -26,7 +27,7 @@ namespace lod::inline LOD_INTERFACE {
 
 /// The options of `edit_distance`.
 struct EditDistanceOptions {
-  bool normalized = false;  ///< divided by the length of the sequence of b
+  bool normalized = false;  ///< whether to divide by the length of the sequence of b
   int level = -1;           ///< the level whose sequences are compared; by default the last
 };
 
@@ -35,7 +36,7 @@ struct EditDistanceOptions {
 namespace lod::inline LOD_INTERFACE::kernel {
 /// run(executor, a, a_sequences, b, b_sequences, normalized, y)
 struct EditDistance {};
-/// The result for `edits` edits and a sequence of so many rows of b.
+/// The result for `edits` edits, where the sequence of b has `length` rows.
 LOD_TAGGED LOD_HOST_DEVICE inline float edit_distance_of(std::int64_t edits, std::int64_t length,
                                                          bool normalized) noexcept {
   if (!normalized) return static_cast<float>(edits);
@@ -80,9 +81,10 @@ struct Declared<op::edit_distance>
 /// divided by the length of the sequence of b; if that is empty, the result is 0 if both are and 1 otherwise.
 /// Semantics: PaddlePaddle's edit_distance, with the hypotheses as a and the references as b.
 ///
-/// Rows are integers of size 1. Time: the product of the two lengths, without their common prefix and suffix, in steps
-/// of 64 numbers of the table. The output must overlap neither argument. Throws InvalidLoD if a or b has no level,
-/// OutOfRange for the level, ShapeMismatch for different numbers of sequences and for another row size.
+/// Rows are integers of size 1. Time: the product of the two lengths, without their common prefix and suffix, divided
+/// by 64: each step computes 64 entries of the table. The output must overlap neither argument. Throws InvalidLoD if a
+/// or b has no level, OutOfRange for the level, ShapeMismatch for different numbers of sequences and for any other row
+/// size.
 inline constexpr operation::Call<op::edit_distance> edit_distance{};
 inline constexpr operation::CallInto<op::edit_distance> edit_distance_into{};
 

@@ -22,8 +22,8 @@
 namespace lod::inline LOD_INTERFACE::op {
 struct add : elements::Number {
   static constexpr Text text{"x, y",
-                             "x + y, element by element: y is like x, has the row that all rows of x meet, or one for "
-                             "each sequence of `level`. Of SelectedRows and a tensor, or of two, the sum."};
+                             "x + y, element by element: y has the rows of x, a single row for all of them, or one for "
+                             "each sequence of `level`. Also the sum of SelectedRows and a tensor, or of two."};
 };
 struct add_grad : elements::Floating {
   static constexpr Text text{"dz, x, y", "The gradients of `add` with respect to x and y."};
@@ -52,10 +52,10 @@ namespace lod::inline LOD_INTERFACE {
 
 /// The options of `add`, `sub`, `mul` and `div`.
 struct ElementwiseOptions {
-  int level = -1;  ///< the level of x whose sequences have a row of y each, where that is the form of y
+  int level = -1;  ///< the level of x whose sequences have one row of y each, if y has that form
 };
 
-/// What the gradients of `add`, `sub`, `mul` and `div` give.
+/// The results of the gradients of `add`, `sub`, `mul` and `div`.
 template <class T, class Device = Cpu>
 struct ElementwiseGrad {
   LoDTensor<T, Device> x;  ///< rows and levels as x
@@ -72,8 +72,7 @@ namespace operation {
 template <Executor E>
 class Pairing {
  public:
-  /// Throws OutOfRange for the level, where x has one, and ShapeMismatch where y has none of the forms that it may
-  /// have.
+  /// Throws OutOfRange for the level if x has any, and ShapeMismatch if y has none of its three forms.
   template <class X, class Y>
   Pairing(const E& executor, const X& x, const Y& y, const ElementwiseOptions& options, const char* what) {
     const int level = x.levels() > 0 ? detail::resolve_level(options.level, x.levels(), what) : -1;
@@ -102,7 +101,7 @@ class Pairing {
   Pairing& operator=(const Pairing&) = delete;
 
   bool is_same() const noexcept { return is_same_; }
-  /// The sequences of x that have a row of y each, where y is not the same as x.
+  /// The sequences of x that have one row of y each, unless y has the levels of x.
   const kernel::Segments& sequences() const noexcept { return sequences_; }
 
   /// z = f(x, y).
@@ -114,8 +113,8 @@ class Pairing {
       launch(kernel::CombineRows(), executor, f, x.data(), y, sequences_, x.row_size(), z);
     }
   }
-  /// Sums of the rows of `terms`, one for each row of y, as `sequence_pool` has them; the terms themselves where y is
-  /// the same as x.
+  /// For each row of y the sum of its rows of `terms`, as `sequence_pool` computes it; the terms themselves if y has
+  /// the levels of x.
   template <class T, class Device>
   void gather(const E& executor, const LoDTensorView<const T, Device>& terms, T* dy) const {
     if (is_same_) {
@@ -131,7 +130,7 @@ class Pairing {
   kernel::Segments sequences_{};
 };
 
-/// Throws OutOfRange where an integer would be divided by 0.
+/// Throws OutOfRange if an integer would be divided by 0.
 template <Executor E, class X, class Y>
 void check_divisors(const X& x, const Y& y, const Pairing<E>& pairing) {
   const std::int64_t row_size = x.row_size();
@@ -181,7 +180,7 @@ struct ElementwiseGradient : Takes<Tensor, Tensor, Tensor>,
     const auto to_x = prepare<T>(executor, {what, "dx"}, dx, as_x, x.row_shape(), {{"dz", dz}, {"x", x}, {"y", y}});
     const auto to_y =
         prepare<T>(executor, {what, "dy"}, dy, as_y, y.row_shape(), {{"dz", dz}, {"x", x}, {"y", y}, {"dx", dx}});
-    // The sums first: what else writes to the outputs needs no memory.
+    // The sums first: everything else that writes to the outputs takes no memory.
     if constexpr (std::same_as<F, kernel::Add> || std::same_as<F, kernel::Subtract>) {
       pairing.gather(executor, dz, to_y.data());
       if constexpr (std::same_as<F, kernel::Subtract>) {
@@ -194,7 +193,7 @@ struct ElementwiseGradient : Takes<Tensor, Tensor, Tensor>,
       const std::int64_t count = x.rows() * x.row_size();
       const kernel::Scratch<E, T> terms(executor, count);
       const Input<E, T> rows(terms.data(), x.lod_view(), &x.row_shape(), x.row_size());
-      // Quotients are needed for both: they are computed twice only where memory may run out between the two.
+      // Both gradients need quotients: these are computed twice only if memory may run out in between.
       constexpr bool is_product = std::same_as<F, kernel::Multiply>;
       const bool last = is_product || (std::same_as<E, CpuExecutor> && !pairing.is_same());
       if constexpr (is_product) {
@@ -253,7 +252,7 @@ struct Declared<op::div_grad> : ElementwiseGradient<op::div_grad, kernel::Divide
   using Kernels = typename Elementwise<op::div_grad, kernel::NegatedQuotient>::template Kernels<T>;
 };
 
-/// What <lod/ops/row_sparse.hpp> has sums of, and those that it writes to the last of them.
+/// The arguments of the `add` of <lod/ops/row_sparse.hpp>, by value or with the output last.
 template <class... Arguments>
 concept SumOfRows = requires(const Arguments&... arguments) {
   add_rows(op::add(), arguments...);
@@ -279,23 +278,23 @@ struct CallInto<op::add> : FormsInto<op::add, Takes<Tensor, Tensor>> {
 
 }  // namespace operation
 
-/// z = x + y, element by element. Rows and levels as x. y is one of three:
+/// z = x + y, element by element. Rows and levels as x. y has one of three forms:
 ///
 /// - a tensor with the levels and the row shape of x: z[i] = x[i] + y[i];
-/// - one row, which is added to each of x: of the shape of a row of x, or of the shape {1, row shape...};
-/// - one row for each sequence of `options.level` of x, added to each row of that sequence: without a level, or with
-///   the levels of x above, as `sequence_pool` gives it.
+/// - one row, which is added to each row of x: its shape is x's row shape, or {1, row shape...};
+/// - one row for each sequence of `options.level` of x, added to each row of that sequence: y has no level, or the
+///   levels of x above `options.level`, as the result of `sequence_pool`.
 ///
-/// Integers wrap around; float16 and bfloat16 are rounded once. `z` may be x's own tensor, or that of a
-/// y with the levels of x, but overlap in no other way.
-/// Throws ShapeMismatch where y is none of the three, OutOfRange for the level, whichever y is, where x has one.
+/// Integers wrap around; float16 and bfloat16 are rounded once. `z` may be x's own tensor, or that of a y with the
+/// levels of x, but must not overlap them otherwise. Throws ShapeMismatch if y has none of the three forms, and, if x
+/// has levels, OutOfRange for `options.level`, whatever the form of y.
 inline constexpr operation::Call<op::add> add{};
 inline constexpr operation::CallInto<op::add> add_into{};
 
-/// The gradients of `add`: that by x is dz; that by y is dz too, where y is like x, else the sum of dz over the rows
-/// that a row of y was added to, 0 for an empty sequence. Sums as in `sequence_pool`. x, y and options are those of
-/// `add`; of x only the structure counts, of y too. The levels of dz do not count. The outputs must not overlap the
-/// arguments. Throws as `add`, and ShapeMismatch unless dz has the rows and the row shape of x.
+/// The gradients of `add`: dx is dz; dy is dz too if y has the levels of x, otherwise, for each row of y, the sum of dz
+/// over the rows that it was added to (0 for an empty sequence), as `sequence_pool` computes it. x, y and options are
+/// those of `add`; only the structure of x and y matters. The levels of dz are ignored. The outputs must not overlap
+/// the arguments. Throws as `add`, and ShapeMismatch unless dz has the rows and the row shape of x.
 inline constexpr operation::Call<op::add_grad> add_grad{};
 inline constexpr operation::CallInto<op::add_grad> add_grad_into{};
 
@@ -303,7 +302,7 @@ inline constexpr operation::CallInto<op::add_grad> add_grad_into{};
 inline constexpr operation::Call<op::sub> sub{};
 inline constexpr operation::CallInto<op::sub> sub_into{};
 
-/// The gradients of `sub`: as those of `add`, that by y with the opposite sign.
+/// The gradients of `sub`: those of `add`, with dy negated.
 inline constexpr operation::Call<op::sub_grad> sub_grad{};
 inline constexpr operation::CallInto<op::sub_grad> sub_grad_into{};
 
@@ -311,12 +310,12 @@ inline constexpr operation::CallInto<op::sub_grad> sub_grad_into{};
 inline constexpr operation::Call<op::mul> mul{};
 inline constexpr operation::CallInto<op::mul> mul_into{};
 
-/// The gradients of `mul`: dz * y by x, and by y dz * x, summed as `add_grad` does.
+/// The gradients of `mul`: dx = dz * y, and dy = dz * x, summed as by `add_grad`.
 inline constexpr operation::Call<op::mul_grad> mul_grad{};
 inline constexpr operation::CallInto<op::mul_grad> mul_grad_into{};
 
-/// z = x / y. Integers are truncated. Otherwise as `add`; throws OutOfRange where an integer would be divided by 0; on
-/// a GPU, where nobody waits to look, that quotient is not specified.
+/// z = x / y. Integer quotients are truncated. Otherwise as `add`. Throws OutOfRange if an integer would be divided by
+/// 0; on a GPU, where that is not checked, the quotient is unspecified.
 template <Executor E, LoDTensorLike X, LoDTensorLike Y>
 [[nodiscard]] auto div(const E& executor, const X& x, const Y& y, const ElementwiseOptions& options = {}) {
   return operation::Call<op::div>()(executor, x, y, options);
@@ -327,7 +326,7 @@ template <LoDTensorLike X, LoDTensorLike Y>
 }
 inline constexpr operation::CallInto<op::div> div_into{};
 
-/// The gradients of `div`: dz / y by x, and by y -dz * x / y / y, summed as `add_grad` does.
+/// The gradients of `div`: dx = dz / y, and dy = -dz * x / y / y, summed as by `add_grad`.
 inline constexpr operation::Call<op::div_grad> div_grad{};
 inline constexpr operation::CallInto<op::div_grad> div_grad_into{};
 
@@ -351,7 +350,7 @@ LoDTensorDesc infer_elementwise(const LoDTensorDesc& x, const LoDTensorDesc& y, 
 
 }  // namespace operation
 
-/// What `add`, `sub`, `mul` and `div` give, described: see <lod/infer.hpp>.
+/// The results of `add`, `sub`, `mul` and `div`, described: see <lod/infer.hpp>.
 inline LoDTensorDesc infer_add(const LoDTensorDesc& x, const LoDTensorDesc& y, const ElementwiseOptions& options = {}) {
   return operation::infer_elementwise<op::add>(x, y, options);
 }

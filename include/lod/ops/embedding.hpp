@@ -72,7 +72,8 @@ struct Declared<op::embedding> : Takes<Tensor, TensorOf<std::int64_t>>,
     const CheckedIds<E> checked(executor, ids.values(), table.rows(), name, padding);
     const std::int64_t count = ids.rows() * ids.row_size();
     const std::int64_t* found = checked.data();
-    // Kernels skip one id: if there are two, the other is replaced by that one. On a GPU all are -1 already.
+    // Kernels skip a single id: if there are two padding ids, the other is replaced by it. On a GPU both are -1
+    // already.
     const bool two = on_cpu<E> && padding.minus_one && padding.id >= 0;
     const Workspace::Loan<std::int64_t> one_padding(executor.workspace(), two ? count : 0);
     const auto out =
@@ -126,16 +127,16 @@ struct Declared<op::embedding_grad>
 
 /// y[i] = table[ids[i]]: the LoD of the ids, rows of the shape {ids' row shape..., table's row shape...}. The row of
 /// `padding_idx` is zero, whatever the table holds there, and so is that of an id -1 with `skip_minus_one`. Throws
-/// OutOfRange for any other id outside [0, table.rows()), with nothing changed; on a GPU its row is zero, and whatever
-/// waits for the executor next throws. One pass. The output must not overlap the table or the ids. Semantics:
+/// OutOfRange for any other id outside [0, table.rows()), with nothing changed; on a GPU its row is zero, and the next
+/// call that waits for the executor throws. One pass. The output must not overlap the table or the ids. Semantics:
 /// PaddlePaddle's lookup_table.
 inline constexpr operation::Call<op::embedding> embedding{};
 inline constexpr operation::CallInto<op::embedding> embedding_into{};
 
-/// The gradient of `embedding` for its table of `height` rows: row dy[i] for ids[i], in the order of the ids, without
-/// adding up repeated ids (`merge_add` does that). Padding ids are left out; on a GPU they keep a place, which names no
-/// row. Throws ShapeMismatch unless dy has as many rows as the ids, of a shape that begins with theirs; OutOfRange for
-/// any other id outside [0, height).
+/// The gradient of `embedding` for its table of `height` rows: row dy[i] for ids[i], in the order of the ids. Repeated
+/// ids are not added up (`merge_add` does that). Padding ids are left out; on a GPU they keep their places, which then
+/// name no row. Throws ShapeMismatch unless dy has as many rows as the ids, of a shape that begins with theirs;
+/// OutOfRange for any other id outside [0, height).
 inline constexpr operation::Call<op::embedding_grad> embedding_grad{};
 inline constexpr operation::CallInto<op::embedding_grad> embedding_grad_into{};
 

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 /// @file
 /// @ingroup row_sparse
-/// Maxima and minima of embeddings, pooled as they are looked up, and which rows won.
+/// Maxima and minima of embeddings, pooled as they are looked up, with the rows that won.
 #pragma once
 
 #include <lod/core/scalar.hpp>
@@ -23,15 +23,15 @@
 
 namespace lod::inline LOD_INTERFACE::op {
 struct embedding_max_pool : elements::Arithmetic {
-  static constexpr Text text{"table, ids",
-                             "The greatest numbers of the rows that each sequence names, and whose they are."};
+  static constexpr Text text{
+      "table, ids", "The greatest numbers of the table's rows that each sequence names, and the rows that have them."};
 };
 struct embedding_max_pool_grad : elements::Arithmetic {
   static constexpr Text text{"dy, index, ids, height"};
 };
 struct embedding_min_pool : elements::Arithmetic {
-  static constexpr Text text{"table, ids",
-                             "The least numbers of the rows that each sequence names, and whose they are."};
+  static constexpr Text text{
+      "table, ids", "The least numbers of the table's rows that each sequence names, and the rows that have them."};
 };
 struct embedding_min_pool_grad : elements::Arithmetic {
   static constexpr Text text{"dy, index, ids, height"};
@@ -118,8 +118,8 @@ struct Declared<op::embedding_min_pool_grad> : EmbeddingExtremePoolGrad<op::embe
 
 }  // namespace operation
 
-/// `embedding_pool` with MAX, and for each element the row of the ids that won, counted from their first: of equal ones
-/// the first; -1 for a sequence that is empty, or only padding. `row_index` says where rows are counted from.
+/// `embedding_pool` with MAX, and for each element the number of the row of ids that won, the first of equal ones; -1
+/// for a sequence that is empty, or only padding. `row_index` says where rows are counted from.
 inline constexpr operation::Call<op::embedding_max_pool> embedding_max_pool{};
 inline constexpr operation::CallInto<op::embedding_max_pool> embedding_max_pool_into{};
 

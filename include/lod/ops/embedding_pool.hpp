@@ -45,7 +45,7 @@ namespace lod::inline LOD_INTERFACE {
 /// How rows are looked up and pooled.
 template <class T, class Device = Cpu>
 struct EmbeddingPoolOptions {
-  /// For each id, a factor for its row; its levels are ignored. None: 1.
+  /// A factor for each id's row; the levels are ignored. By default 1.
   OptionalTensor<T, Device> weights = nullptr;
   std::int64_t padding_idx = -1;         ///< the padding id, which is left out; -1: none
   bool skip_minus_one = false;           ///< whether the id -1 is padding too; otherwise it is an error
@@ -54,7 +54,7 @@ struct EmbeddingPoolOptions {
   RowIndex row_index = RowIndex::BATCH;  ///< the origin of the winning row numbers of the ids
 };
 
-/// The options of `infer_embedding_pool`: the weights described; without weights, no dimension.
+/// The options of `infer_embedding_pool`. Omitted weights are described as a tensor without dimensions.
 struct EmbeddingPoolDescOptions {
   LoDTensorDesc weights = {};
   int level = -1;
@@ -95,8 +95,8 @@ struct KeptIdsOptions {
   bool rows = false;    ///< their original positions
   bool places = false;  ///< the new position of each id
 };
-/// Sequences of ids without padding: the others are moved together, and sequences become shorter. If nothing is
-/// padding, they stay as they are; on a GPU that is not checked.
+/// The sequences of ids without padding: the remaining ids are moved together, and sequences become shorter. If there
+/// is no padding, they stay as they are; on a GPU that is not checked.
 template <Executor E>
 class KeptIds {
   using Numbers = kernel::Scratch<E, std::int64_t>;
@@ -128,7 +128,7 @@ class KeptIds {
 
   /// Whether there may be padding to leave out.
   bool leaves_out() const noexcept { return kept_.has_value(); }
-  /// Without padding. On a GPU, rows() may be more than the sequences have.
+  /// The sequences without padding. On a GPU, rows() may exceed their total.
   const kernel::Segments& sequences() const noexcept { return sequences_; }
   const std::int64_t* values() const noexcept { return values_; }
   /// @{
@@ -172,7 +172,7 @@ class LookedUp {
   kernel::LookUp<T> rows_;
 };
 
-/// Gradients of pooled rows, as those of the single rows: divided by the lengths, if the type says so.
+/// The gradients of pooled rows as gradients of single rows: divided by the lengths if the type requires it.
 template <Executor E, class T>
 class UnpooledGrad {
  public:
@@ -335,27 +335,27 @@ struct Declared<op::embedding_pool_weights_grad> : Takes<Tensor, Tensor, TensorO
 
 }  // namespace operation
 
-/// `sequence_pool` of `embedding`, in one pass: one row for each sequence of `level` of the ids, pooled from the rows
-/// of the table that they name, each times its weight. LoD: the levels of the ids above `level`; row shape: that of the
-/// ids, then that of the table. The bits, except those of NaNs, are those of `sequence_pool(mul(embedding(table, ids),
-/// weights), type)`; a weighted AVERAGE is divided by the number of ids, not by the sum of the weights.
+/// `sequence_pool` of `embedding`, in one pass: one row for each sequence of `level` of the ids, pooled from the table
+/// rows that its ids name, each multiplied by its weight. LoD: the levels of the ids above `level`; row shape: that of
+/// the ids, then that of the table. The bits, except those of NaNs, are those of `sequence_pool(mul(embedding(table,
+/// ids), weights), type)`; a weighted AVERAGE is divided by the number of ids, not by the sum of the weights.
 ///
 /// Padding ids, `padding_idx` and, with `skip_minus_one`, -1, are left out with their weights, as if they were not
-/// there: they do not count in AVERAGE and SQRT, do not win MAX and MIN, and FIRST and LAST are the first and the last
-/// of the others. A sequence that is empty, or only padding, gives `pad_value`.
+/// there: they do not count in AVERAGE and SQRT, never win MAX or MIN, and FIRST and LAST skip them. A sequence that is
+/// empty, or only padding, gives `pad_value`.
 ///
-/// Time: one access to each row that is named. Throws InvalidLoD if the ids have no level, OutOfRange for the level,
+/// Time: one access to a table row for each id. Throws InvalidLoD if the ids have no level, OutOfRange for the level,
 /// for a number that is not a PoolType, for a `pad_value` that the table's type cannot hold and for any other id
-/// outside [0, table.rows()), ShapeMismatch unless there is one id per row and one weight for each id; then nothing is
-/// changed. The output must not overlap the arguments. Semantics: the framework operators fused_embedding_seq_pool
+/// outside [0, table.rows()), ShapeMismatch unless there is one id per row and one weight per id. If it throws, nothing
+/// is changed. The output must not overlap the arguments. Semantics: the framework operators fused_embedding_seq_pool
 /// (SUM) and EmbeddingBag.
 inline constexpr operation::Call<op::embedding_pool> embedding_pool{};
 inline constexpr operation::CallInto<op::embedding_pool> embedding_pool_into{};
 
 /// The gradient of `embedding_pool` for its table of `height` rows: equal to `merge_add` of `embedding_grad` of
-/// `sequence_pool_grad`, with each row listed once and ids ascending, but without intermediate rows, one for each id.
-/// Padding ids are left out; for FIRST and LAST, so are all ids but the first or the last of the others. Time: a radix
-/// sort of the ids, then one access to a row of dy for each of them. `dtable` must not overlap dy.
+/// `sequence_pool_grad`, with each row listed once and ids ascending, but without an intermediate row for each id.
+/// Padding ids are left out; for FIRST and LAST, only the first or last id that is not padding remains. Time: a radix
+/// sort of the ids, then one access to a row of dy for each id. `dtable` must not overlap dy.
 ///
 /// Throws as `embedding_pool`, ShapeMismatch unless dy has one row for each sequence, of a shape that begins with that
 /// of the ids, and std::invalid_argument for MAX and MIN, whose gradients need the index (`embedding_max_pool_grad`,
@@ -363,8 +363,8 @@ inline constexpr operation::CallInto<op::embedding_pool> embedding_pool_into{};
 inline constexpr operation::Call<op::embedding_pool_grad> embedding_pool_grad{};
 inline constexpr operation::CallInto<op::embedding_pool_grad> embedding_pool_grad_into{};
 
-/// The gradient of `embedding_pool`, of any type, for its weights: for each id the dot product of its row of the table
-/// and of that row's gradient, 0 for padding. Rows and LoD of the ids. MAX and MIN are computed once more to find which
+/// The gradient of `embedding_pool` of any type with respect to its weights: for each id the dot product of its table
+/// row and that row's gradient, 0 for padding. Rows and LoD as the ids. MAX and MIN are computed again to find which
 /// rows won. `dweights` must not overlap the arguments. Throws as `embedding_pool`, and ShapeMismatch unless dy has the
 /// rows and the row shape of its result.
 inline constexpr operation::Call<op::embedding_pool_weights_grad> embedding_pool_weights_grad{};

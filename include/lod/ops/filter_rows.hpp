@@ -23,10 +23,10 @@
 
 namespace lod::inline LOD_INTERFACE::op {
 struct filter_rows : elements::Any {
-  static constexpr Text text{"x, mask", "The rows whose element of the mask is true, in sequences that get shorter."};
+  static constexpr Text text{"x, mask", "The rows whose element of the mask is true; sequences become shorter."};
 };
 struct filter_rows_grad : elements::Any {
-  static constexpr Text text{"dy, x_levels, mask", "The gradient of `filter_rows`: 0 in what was left out."};
+  static constexpr Text text{"dy, x_levels, mask", "The gradient of `filter_rows`: 0 in rows that were left out."};
 };
 }  // namespace lod::inline LOD_INTERFACE::op
 

@@ -32,9 +32,10 @@ struct for_each_sequence : elements::Any {
       "Calls f(sequence, i) for each sequence of a level, on the memory of x; perhaps in several threads."};
 };
 struct map_sequences : elements::Any {
-  static constexpr Text text{"x, f",
-                             "f(sequence) of each outermost sequence (row, where there is no level), as a batch; f may "
-                             "be called in several threads."};
+  static constexpr Text text{
+      "x, f",
+      "f(sequence) for each outermost sequence (or row, if there is no level), as a batch; f may "
+      "be called in several threads."};
 };
 }  // namespace lod::inline LOD_INTERFACE::op
 
@@ -66,7 +67,7 @@ LoDTensorView<T, Device> open_view(const LoDTensorView<T, Device>& x) noexcept {
 template <class X>
 using open_view_t = decltype(open_view(std::declval<X&>()));
 
-/// The exception of several threads: that of the first sequence, as if there were one thread.
+/// The exception to throw when several threads fail: that of the first sequence, as if there were one thread.
 class FirstError {
  public:
   /// Calls f() for sequence i, unless an earlier one has failed.
@@ -117,7 +118,7 @@ void visit_sequences(const E& executor, const View& x, int level, const char* wh
   error.rethrow();
 }
 
-/// Room for the results of a function; they are destroyed at the end, the room is kept.
+/// Memory for the results of a function. The results are destroyed at the end; the memory is kept.
 template <class Result>
 class Results {
  public:
@@ -139,12 +140,12 @@ using mapped_t =
 }  // namespace operation
 
 /// Calls f(sequence) or f(sequence, i) for sequence i of `level` of x, each once: `sequence` is a view of its contents,
-/// with the levels below. If x has no level, it is a view of row i. Several threads call f at a time, each for
-/// sequences of its own, so that f may write to the rows of its sequence if x is not const. Longer sequences weigh more
-/// when the work is shared out, and any two rows are worth a second thread.
+/// with the levels below. If x has no level, it is a view of row i. Several threads call f at a time, each for its own
+/// sequences, so f may write to the rows of its sequence if x is not const. Work is shared out by rows, and two rows
+/// suffice for a second thread.
 ///
-/// For a tensor on a GPU, the views are of memory there, and one CPU thread calls f for one sequence after the other: f
-/// enqueues operations, with the same executor; nothing waits unless f does.
+/// For a tensor on a GPU, the views refer to its memory, and one CPU thread calls f for one sequence after the other: f
+/// enqueues operations with the same executor; nothing waits unless f does.
 ///
 /// If f throws, the exception for the first such sequence is passed on, and f may not have been called for later
 /// sequences. Throws OutOfRange for the level.
@@ -227,7 +228,7 @@ template <LoDTensorLike X, class F>
   return map_sequences(default_executor<device_t<X>>(), x, f);
 }
 
-/// The result of `map_sequences`, described, if the results of f are as `result` describes: see <lod/infer.hpp>.
+/// The result of `map_sequences`, described, if `result` describes the results of f: see <lod/infer.hpp>.
 inline LoDTensorDesc infer_map_sequences(const LoDTensorDesc& x, const LoDTensorDesc& result) {
   const infer::Batch sequences(x, "map_sequences");
   infer::Batch y(result, "map_sequences: the results");

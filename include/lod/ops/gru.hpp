@@ -15,7 +15,7 @@
 /// The matrices of the three are side by side, in this order, which is that of torch::nn::GRU. The differences: W and U
 /// here are torch's weight_ih and weight_hh transposed; `bias` is torch's bias_ih with the parts r and z of bias_hh
 /// added; b', the part n of bias_hh, is `recurrent_bias`. PaddlePaddle's dynamic_gru is the form without `reset_after`,
-/// and by default without `origin_mode`; its matrices stand in the order z r n, its `recurrent` is two matrices, one
+/// and by default without `origin_mode`; its matrices have the order z r n, and its `recurrent` is two matrices, one
 /// after the other: {n, 2 n} for z and r, {n, n} for n.
 #pragma once
 
@@ -49,8 +49,8 @@ struct GruOptions {
   LoDTensorView<const T, Device> initial_hidden = {};
   bool reverse = false;     ///< from the last row of each sequence to the first
   int level = -1;           ///< the level whose sequences are read, all rows under each; by default the last
-  bool reset_after = true;  ///< whether r is applied after the product with Un, as cuDNN does; else before, to h'
-  bool origin_mode = true;  ///< whether z is what is kept of h', as in the paper; else 1 - z is, and z is that of n
+  bool reset_after = true;  ///< whether r is applied after the product with Un, as in cuDNN; else before it, to h'
+  bool origin_mode = true;  ///< whether h' is weighted by z and n by 1 - z, as in the paper; else the other way round
 };
 
 /// What `gru_grad` needs from `gru`. The rows are ordered by time step: those of step 0, longest sequences first, those
@@ -62,7 +62,7 @@ struct GruTrace {
   bool reverse = false;
   bool reset_after = true;
   bool origin_mode = true;
-  LoDTensor<T, Device> gates;           ///< r z n
+  LoDTensor<T, Device> gates;           ///< r, z, n
   LoDTensor<T, Device> memory;          ///< h' Un + b'; without `reset_after`, r * h'
   LoDTensor<T, Device> hidden;          ///< h
   LoDTensor<T, Device> initial_hidden;  ///< by rank; no rows if none were given
@@ -76,8 +76,8 @@ struct Gru {
   GruTrace<T, Device> trace;
 };
 
-/// The gradient with respect to the final states, for `gru_grad`: one row for each sequence, in the order of the batch.
-/// No rows: zero.
+/// The options of `gru_grad`: the gradient with respect to the final states, one row for each sequence, in the order of
+/// the batch. No rows: zero.
 template <class T, class Device = Cpu>
 struct GruGradOptions {
   LoDTensorView<const T, Device> dlast_hidden = {};
@@ -236,8 +236,8 @@ struct Declared<op::gru_grad> : Takes<Tensor, Tensor, Of<GruWeights>, Of<GruTrac
     const kernel::Scratch<E, T> of_products(executor, trace.reset_after ? rows * 3 * size : 0);
     const kernel::Scratch<E, T>& dproducts = trace.reset_after ? of_products : dgates;
     const kernel::Scratch<E, T> dsteps(executor, rows * size);
-    // By rank: for sequences that the steps so far have not reached, with respect to their last states; for the others,
-    // with respect to the states before the step.
+    // The gradients by rank: with respect to the last states for sequences that the steps so far have not reached,
+    // otherwise with respect to the states before the step.
     const kernel::Scratch<E, T> dstate(executor, sequences * size);
     const GruUnits<T> units = gru_units(weights, trace.origin_mode);
     const GruStepsBack<E, T> back(executor, units, trace.reset_after ? 0 : order.widest());
@@ -269,9 +269,9 @@ struct Declared<op::gru_grad> : Takes<Tensor, Tensor, Of<GruWeights>, Of<GruTrac
 }  // namespace operation
 
 /// Reads each sequence of `level` row by row; the rows of x may have any shape. `hidden` has a row of n numbers for
-/// each row of x, and its LoD; `last_hidden` has one for each sequence, and the levels of x above `level`: the initial
-/// one for an empty sequence. All sequences take their steps together: the products with the rows of x are one matrix
-/// product over all of them, those with the states one per step, over the sequences that take it.
+/// each row of x, and x's LoD; `last_hidden` has one row for each sequence (the initial state for an empty one), and
+/// the levels of x above `level`. All sequences take their steps together: the products with the rows of x are a single
+/// matrix product, those with the states are one matrix product for each step, over the sequences that take it.
 ///
 /// The bits depend neither on threads nor on the rest of the batch. float16 and bfloat16 are rounded after each product
 /// and in each state. The outputs must not overlap the arguments. If memory runs out, the contents of the trace are
@@ -281,7 +281,7 @@ inline constexpr operation::Call<op::gru> gru{};
 inline constexpr operation::CallInto<op::gru> gru_into{};
 
 /// The gradients of `gru` with respect to x, the weights and the initial states, by back-propagation through time.
-/// `dhidden` is the gradient with respect to `hidden`; one without rows stands for zeros, as does that of the final
+/// `dhidden` is the gradient with respect to `hidden`; without rows it stands for zeros, as does that of the final
 /// states. x and weights are the arguments of `gru`, `trace` is the one that it wrote.
 ///
 /// Gradients with respect to the weights are overwritten, in the shapes of the weights. Each of them, a sum over all

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 /// @file
 /// @ingroup recurrent
-/// One step of gated recurrent units, for loops of the user's over steps: `gru` is such a loop. Its formulas are told
-/// in <lod/ops/gru.hpp>, and how such a loop looks in <lod/ops/lstm_cell.hpp>.
+/// One step of gated recurrent units, for users' own loops over steps; `gru` is such a loop. The formulas are in
+/// <lod/ops/gru.hpp>, an example of a loop in <lod/ops/lstm_cell.hpp>.
 #pragma once
 
 #include <lod/core/target.hpp>
@@ -14,6 +14,7 @@
 #include <lod/ops/recurrent_cell.hpp>
 
 #include <cstdint>
+#include <optional>
 #include <type_traits>
 #include <utility>
 
@@ -23,7 +24,7 @@ struct gru_cell : elements::Floating {
 };
 struct gru_cell_grad : elements::Floating {
   static constexpr Text text{"dhidden, x, hidden, weights, gates, memory",
-                             "The gradients of `gru_cell`, with its options and what it gave."};
+                             "The gradients of `gru_cell`, with its options, from its results."};
 };
 }  // namespace lod::inline LOD_INTERFACE::op
 
@@ -48,16 +49,16 @@ struct GruCellOptions {
 template <class T, class Device = Cpu>
 struct GruCell {
   LoDTensor<T, Device> hidden;  ///< h
-  LoDTensor<T, Device> gates;   ///< r z n, for `gru_cell_grad`
-  LoDTensor<T, Device> memory;  ///< h' Un + b'; without `reset_after`, r * h'; likewise
+  LoDTensor<T, Device> gates;   ///< r, z, n, for `gru_cell_grad`
+  LoDTensor<T, Device> memory;  ///< h' Un + b' or, without `reset_after`, r * h'; for `gru_cell_grad`
 };
 
 /// The options of `gru_cell_grad`.
 struct GruCellGradOptions {
   bool reset_after = true;
   bool origin_mode = true;
-  /// Whether gradients with respect to the weights are added to what the outputs hold, which then have the shapes of
-  /// the weights, as in a loop over steps that begins with zeros. By default they are overwritten.
+  /// Whether gradients with respect to the weights are added to the outputs' values, as in a loop over steps that
+  /// begins with zeros; the outputs must then have the shapes of the weights. By default they are overwritten.
   bool accumulate = false;
 };
 
@@ -90,7 +91,7 @@ namespace lod::inline LOD_INTERFACE::inline LOD_TARGET {
 
 namespace operation {
 
-/// What a step takes besides the states.
+/// The arguments of a step besides the states.
 template <class T>
 struct GruUnits {
   std::int64_t size;
@@ -102,7 +103,18 @@ struct GruUnits {
   const T* gates_bias;      ///< added to the contributions of x; null for zeros
   const T* candidate_bias;  ///< with `reset_after` to those of h'
   bool origin_mode;
+  std::optional<kernel::GruFunctions> functions = {};  ///< in place of those of `gru`; not with `reset_after`
 };
+
+/// Calls f(the function of the gates r and z, that of the candidate n).
+template <class T, class F>
+void with_functions(const GruUnits<T>& units, const F& f) {
+  if (units.functions) {
+    f(units.functions->gates, units.functions->candidate);
+  } else {
+    f(kernel::StepSigmoid(), kernel::StepTanh());
+  }
+}
 
 /// Calls f(std::bool_constant<origin_mode>()).
 template <class F>
@@ -114,9 +126,9 @@ void with_mode(bool origin_mode, const F& f) {
   }
 }
 
-/// A step of so many sequences from the states before, null for zeros. `gates` are the contributions of x, on return r,
-/// z and n; `memory` is what the trace of `gru` has. With `reset_after` the weights of all gates are one matrix, in the
-/// order r, z, n; `products` is room for as many numbers as `gates`.
+/// One step of `active` sequences from the states before it, null for zeros. `gates` holds the contributions of x, on
+/// return r, z and n; `memory` is that of `GruTrace`. With `reset_after` the weights of all gates are one matrix, in
+/// the order r, z, n, and `products` is scratch memory of the size of `gates`.
 template <Executor E, class T>
 void gru_step(const E& executor, const GruUnits<T>& units, bool reset_after, std::int64_t active, const T* before,
               T* products, T* gates, T* memory, T* hidden) {
@@ -138,33 +150,35 @@ void gru_step(const E& executor, const GruUnits<T>& units, bool reset_after, std
     return;
   }
   multiply(before, units.gates, units.gates_stride, 2 * size, 1, gates);
-  launch(kernel::StepStates(), executor, active,
-         kernel::GruResetStep<T>{size, units.order, units.gates_bias, before, gates, memory});
-  multiply(memory, units.candidate, units.candidate_stride, size, 1, gates + 2 * size);
-  launch(
-      kernel::StepStates(), executor, active,
-      kernel::GruCandidateStep<T>{size, units.order, units.candidate_bias, before, gates, hidden, units.origin_mode});
+  with_functions(units, [&]<class Gate, class State>(const Gate& of_gates, const State& of_candidate) {
+    launch(kernel::StepStates(), executor, active,
+           kernel::GruResetStep<T, Gate>{size, units.order, units.gates_bias, before, gates, memory, of_gates});
+    multiply(memory, units.candidate, units.candidate_stride, size, 1, gates + 2 * size);
+    launch(kernel::StepStates(), executor, active,
+           kernel::GruCandidateStep<T, State>{size, units.order, units.candidate_bias, before, gates, hidden,
+                                              units.origin_mode, of_candidate});
+  });
 }
 
-/// Steps backwards.
+/// The steps of the gradient, from the last to the first.
 template <Executor E, class T>
 class GruStepsBack {
  public:
-  /// Of at most `widest` sequences, where it is without `reset_after`.
+  /// For at most `widest` sequences a step; the number is used only without `reset_after`.
   GruStepsBack(const E& executor, const GruUnits<T>& units, std::int64_t widest)
       : executor_(executor),
         units_(units),
         recurrent_(executor, 3 * units.size * units.size),
         dreset_(executor, widest * units.size) {
-    // Transposed once, so that a product with few rows, of which there is one per step, can read it in place.
+    // Transposed once, so that the product of each step, which may have few rows, can read it in place.
     const std::int64_t size = units.size;
     const bool are_one = units.gates_stride == 3 * size;
     launch(kernel::TransposeMatrix(), executor, units.gates, size, units.gates_stride, recurrent_.data());
     if (!are_one) launch(kernel::TransposeMatrix(), executor, units.candidate, size, size, candidate());
   }
-  /// From the gradients with respect to the states after the step, the sum of `dhidden`, which may be null, and
-  /// `dstate`, to those with respect to the states before it, in `dstate`, and to the gates. `dproducts` are those with
-  /// respect to the products of the states, without `reset_after` the same as `dgates`.
+  /// Takes the gradient with respect to the states after the step, which is `dhidden` (may be null) plus `dstate`.
+  /// Writes the gradient with respect to the states before it to `dstate`, with respect to the gates to `dgates`, and
+  /// with respect to the products of the states to `dproducts`, which is `dgates` without `reset_after`.
   void step(bool reset_after, std::int64_t active, const T* before, const T* gates, const T* memory, const T* dhidden,
             T* dstate, T* dgates, T* dproducts) const {
     if (active == 0) return;
@@ -181,12 +195,15 @@ class GruStepsBack {
       });
       return multiply(dproducts, recurrent_.data(), 3 * size, 1, dstate);
     }
-    launch(kernel::StepStates(), executor_, active,
-           kernel::GruCandidateStepGrad<T>{size, units_.order, gates, before, dhidden, dstate, dgates,
-                                           units_.origin_mode});
-    multiply(dgates + 2 * size, candidate(), size, 0, dreset_.data());
-    launch(kernel::StepStates(), executor_, active,
-           kernel::GruResetStepGrad<T>{size, units_.order, gates, before, dreset_.data(), dstate, dgates});
+    with_functions(units_, [&]<class Gate, class State>(const Gate& of_gates, const State& of_candidate) {
+      launch(kernel::StepStates(), executor_, active,
+             kernel::GruCandidateStepGrad<T, Gate, State>{size, units_.order, gates, before, dhidden, dstate, dgates,
+                                                          units_.origin_mode, of_gates, of_candidate});
+      multiply(dgates + 2 * size, candidate(), size, 0, dreset_.data());
+      launch(kernel::StepStates(), executor_, active,
+             kernel::GruResetStepGrad<T, Gate>{size, units_.order, gates, before, dreset_.data(), dstate, dgates,
+                                               of_gates});
+    });
     multiply(dgates, recurrent_.data(), 2 * size, 1, dstate);
   }
 
@@ -198,7 +215,7 @@ class GruStepsBack {
   kernel::Scratch<E, T> recurrent_, dreset_;
 };
 
-/// The gradient with respect to the weights of n without `reset_after`, of all `rows` rows of all steps.
+/// The gradient with respect to the weights of n without `reset_after`, from the `rows` rows of all steps.
 template <Executor E, class T>
 void candidate_grad(const E& executor, const GruUnits<T>& units, std::int64_t rows, const T* memory, const T* dgates,
                     bool adds, T* dcandidate) {
@@ -221,7 +238,7 @@ void check_gru_weights(const X& x, const GruWeights<T, Device>& weights, const c
   check_bias(weights.recurrent_bias, size, what, "weights.recurrent_bias");
 }
 
-/// The units that weights in the order r, z, n describe. Their bias is part of the contributions of x.
+/// The units for weights in the order r, z, n. Their bias is already in the contributions of x.
 template <class T, class Device>
 GruUnits<T> gru_units(const GruWeights<T, Device>& weights, bool origin_mode) {
   const std::int64_t size = weights.recurrent.rows();
@@ -252,10 +269,13 @@ struct Declared<op::gru_cell>
   static constexpr const char* name = "gru_cell";
   using Gradient = op::gru_cell_grad;
   template <class T>
-  using Kernels = kernel::Instances<kernel::Instance<kernel::StepStates, kernel::GruStep<T, true>>,
-                                    kernel::Instance<kernel::StepStates, kernel::GruStep<T, false>>,
-                                    kernel::Instance<kernel::StepStates, kernel::GruResetStep<T>>,
-                                    kernel::Instance<kernel::StepStates, kernel::GruCandidateStep<T>>>;
+  using Kernels =
+      kernel::Instances<kernel::Instance<kernel::StepStates, kernel::GruStep<T, true>>,
+                        kernel::Instance<kernel::StepStates, kernel::GruStep<T, false>>,
+                        kernel::Instance<kernel::StepStates, kernel::GruResetStep<T>>,
+                        kernel::Instance<kernel::StepStates, kernel::GruResetStep<T, kernel::StepFunction>>,
+                        kernel::Instance<kernel::StepStates, kernel::GruCandidateStep<T, kernel::StepFunction>>,
+                        kernel::Instance<kernel::StepStates, kernel::GruCandidateStep<T>>>;
   template <Executor E, class T>
   static void run(const E& executor, const Input<E, T>& x, const Input<E, T>& hidden,
                   const GruWeights<T, typename E::device>& weights, const GruCellOptions& options,
@@ -289,10 +309,13 @@ struct Declared<op::gru_cell_grad> : Takes<Tensor, Tensor, Tensor, Of<GruWeights
                                      GivesAll<GruCellGrad, Tensor, Of<GruWeights>, Tensor> {
   static constexpr const char* name = "gru_cell_grad";
   template <class T>
-  using Kernels = kernel::Instances<kernel::Instance<kernel::StepStates, kernel::GruStepGrad<T, true>>,
-                                    kernel::Instance<kernel::StepStates, kernel::GruStepGrad<T, false>>,
-                                    kernel::Instance<kernel::StepStates, kernel::GruCandidateStepGrad<T>>,
-                                    kernel::Instance<kernel::StepStates, kernel::GruResetStepGrad<T>>>;
+  using Kernels = kernel::Instances<
+      kernel::Instance<kernel::StepStates, kernel::GruStepGrad<T, true>>,
+      kernel::Instance<kernel::StepStates, kernel::GruStepGrad<T, false>>,
+      kernel::Instance<kernel::StepStates, kernel::GruCandidateStepGrad<T>>,
+      kernel::Instance<kernel::StepStates, kernel::GruResetStepGrad<T, kernel::StepFunction>>,
+      kernel::Instance<kernel::StepStates, kernel::GruCandidateStepGrad<T, kernel::StepFunction, kernel::StepFunction>>,
+      kernel::Instance<kernel::StepStates, kernel::GruResetStepGrad<T>>>;
   template <Executor E, class T>
   static void run(const E& executor, const Input<E, T>& dhidden, const Input<E, T>& x, const Input<E, T>& hidden,
                   const GruWeights<T, typename E::device>& weights, const Input<E, T>& gates, const Input<E, T>& memory,
@@ -358,23 +381,24 @@ struct Declared<op::gru_cell_grad> : Takes<Tensor, Tensor, Tensor, Of<GruWeights
 
 }  // namespace operation
 
-/// One step of `gru`: from h', a row for each row of x, or none for zeros, to h. Called for the steps of a batch, one
-/// after the other, it gives what `gru` gives, on the CPU to the bit. Where the rows of x are products already, x W, or
-/// sums of several, `weights.input` has no rows: a loop may work out the products of all its steps beforehand.
+/// One step of `gru`: computes h from h', which has a row for each row of x, or no rows for zeros. Called for the steps
+/// of a batch one after the other, it gives the results of `gru`, on the CPU to the last bit. If `weights.input` has no
+/// rows, the rows of x are already the products x W, or sums of such: so a loop may compute the products of all its
+/// steps beforehand.
 ///
 /// The outputs are a row for each row of x, and may be views, such as steps of a `TimeMajor`; they must not overlap the
 /// arguments. If memory runs out, their contents are lost. Throws ShapeMismatch for weights or states that do not fit.
 inline constexpr operation::Call<op::gru_cell> gru_cell{};
 inline constexpr operation::CallInto<op::gru_cell> gru_cell_into{};
 
-/// The gradients of `gru_cell` with respect to x, the weights and h'. `dhidden` is that with respect to h; one without
-/// rows stands for zeros. x, h', the weights and the form of the unit are those of `gru_cell`, `gates` and `memory`
-/// what it gave.
+/// The gradients of `gru_cell` with respect to x, the weights and h'. `dhidden` is the gradient with respect to h;
+/// without rows it stands for zeros. x, h', the weights and the form of the unit are those of `gru_cell`; `gates` and
+/// `memory` are its results.
 ///
-/// Gradients with respect to the weights, in their shapes, are overwritten, or added to. Where x is made of products,
-/// dx is the gradient with respect to those, from which a loop may work out the gradients of its own weights for all
-/// steps at once. The outputs must not overlap the arguments. If memory runs out, the contents of the outputs are lost.
-/// Throws ShapeMismatch for what does not fit.
+/// Gradients with respect to the weights, in their shapes, are overwritten, or added to with `accumulate`. If the rows
+/// of x are products, dx is the gradient with respect to these, from which a loop may compute the gradients of its own
+/// weights for all steps at once. The outputs must not overlap the arguments. If memory runs out, the contents of the
+/// outputs are lost. Throws ShapeMismatch for arguments or gradients that do not fit.
 inline constexpr operation::Call<op::gru_cell_grad> gru_cell_grad{};
 inline constexpr operation::CallInto<op::gru_cell_grad> gru_cell_grad_into{};
 

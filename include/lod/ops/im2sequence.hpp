@@ -84,7 +84,7 @@ inline std::int64_t count_patches(std::int64_t size, std::int64_t padding, std::
 
 /// Throws OutOfRange for invalid sizes, of an image or among the options.
 inline void check_geometry(std::span<const std::int64_t> image, const Im2SequenceOptions& options, const char* what) {
-  // So that no sum of them exceeds 64 bits.
+  // A limit, so that no sum of sizes exceeds 64 bits.
   constexpr std::int64_t most = std::int64_t{1} << 48;
   const auto check = [&](std::span<const std::int64_t> numbers, std::int64_t least, const char* name) {
     for (const std::int64_t number : numbers) {
@@ -228,9 +228,9 @@ struct Declared<op::im2sequence_grad>
 /// that begin within its original contents; they may extend beyond. Semantics: PaddlePaddle's im2sequence, except that
 /// real sizes also apply to a single image.
 ///
-/// One pass. `y` must not overlap the images. Throws ShapeMismatch unless an image has three dimensions, and for
-/// another number of real sizes; OutOfRange for kernels or strides under 1, negative paddings, and real sizes beyond
-/// the image.
+/// One pass. `y` must not overlap the images. Throws ShapeMismatch unless an image has three dimensions, and for a
+/// wrong number of real sizes; OutOfRange for kernels or strides under 1, negative paddings, and real sizes beyond the
+/// image.
 inline constexpr operation::Call<op::im2sequence> im2sequence{};
 inline constexpr operation::CallInto<op::im2sequence> im2sequence_into{};
 

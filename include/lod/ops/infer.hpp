@@ -13,8 +13,8 @@
 ///   description of the list as a tensor, of which only the number of elements matters; lists that do not affect the
 ///   result are left out.
 /// - `infer_f` throws what `f` throws if the descriptions are enough to detect it; also ShapeMismatch for an element
-///   type that `f` does not take, and for descriptions of no tensor: no dimension, one under -1, a lod_level that is
-///   negative or beyond `max_levels`.
+///   type that `f` does not take, and for a description that no tensor can have: without a dimension, with a dimension
+///   under -1, or with a lod_level that is negative or beyond `max_levels`.
 /// - The gradient with respect to an argument is described like the argument, without what does not matter for `f` (the
 ///   levels of an argument used as a list). So `f_grad` has a twin only if it returns gradients for optional arguments:
 ///   `infer_lstm_grad`, `infer_gru_grad`.
@@ -93,7 +93,7 @@ LOD_TAGGED inline std::int64_t product(const Dims& factors, const char* what) {
   return result;
 }
 
-/// Throws ShapeMismatch unless dims are those of a tensor.
+/// Throws ShapeMismatch unless `dims` can be a tensor's.
 LOD_TAGGED inline void check_dims(const Dims& dims, const char* what) {
   if (dims.empty()) throw ShapeMismatch(detail::text({what, ": no dimension, expected at least that of the rows"}));
   for (const std::int64_t dim : dims) {
@@ -140,7 +140,7 @@ struct Batch {
   int levels;
 
   LOD_TAGGED_COPIES(Batch);
-  /// Throws ShapeMismatch for a description of no tensor. `what` begins the text.
+  /// Throws ShapeMismatch for a description that no tensor can have. `what` begins the text.
   LOD_TAGGED Batch(const LoDTensorDesc& x, const char* what) : type(x.tensor.data_type), levels(x.lod_level) {
     check_dims(x.tensor.dims, what);
     if (levels < 0 || levels > max_levels) {

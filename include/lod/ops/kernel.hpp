@@ -2,12 +2,12 @@
 /// @file
 /// Where operations and kernels meet: what a kernel is, and how it receives sequences.
 ///
-/// A kernel is declared next to the operation that calls it, as a type, its tag: `kernel::SequenceReverse`. What runs
-/// it takes raw pointers and sizes: an operation calls `launch(kernel::SequenceReverse(), executor, x, ...)`, and
-/// argument dependent lookup finds the overload of the executor's back end, which calls `run` of
-/// `cpu::Kernel<SequenceReverse>` or `bulk::Kernel<SequenceReverse>`, or, unless the tag has a member
-/// `in_headers_only`, a compiled library, which contains what the declarations of operations name (`Launches`). Tags
-/// are the same for all flags of the compiler.
+/// A kernel is declared next to the operation that calls it, as a type, its tag: `kernel::SequenceReverse`. It takes
+/// raw pointers and sizes. An operation calls `launch(kernel::SequenceReverse(), executor, x, ...)`, and
+/// argument-dependent lookup finds the overload of the executor's back end. That calls `run` of
+/// `cpu::Kernel<SequenceReverse>` or `bulk::Kernel<SequenceReverse>`, or a compiled library, which contains the kernels
+/// that declarations name (`Launches`), unless the tag has a member `in_headers_only`. Tags do not depend on compiler
+/// flags.
 #pragma once
 
 #include <lod/core/float16.hpp>
@@ -33,7 +33,7 @@ struct AccumulatorOf<double> {
 template <class T>
 using Accumulator = typename AccumulatorOf<T>::type;
 
-/// Whether sums of numbers of type T may be requested in the type U, which holds more.
+/// Whether sums of numbers of type T may be requested in the wider type U.
 template <class T, class U>
 inline constexpr bool has_wide_sums =
     !std::same_as<T, U> && std::same_as<Accumulator<T>, U> && (!std::integral<T> || sizeof(T) < sizeof(U));
@@ -46,8 +46,8 @@ LOD_TAGGED constexpr void check_wide_sums() noexcept {
 }
 
 /// Sequences as kernels see them: sequence i has the rows [offsets[i] - first, offsets[i+1] - first) of the
-/// accompanying values, where `first` is offsets[0]. So the offsets of a slice can be used as they are. The numbers
-/// besides the offsets are for code that cannot read these: the CPU, for sequences on a GPU.
+/// accompanying values, where `first` is offsets[0]. So the offsets of a slice can be used as they are. The other
+/// members are for code that cannot read the offsets, such as the CPU for sequences on a GPU.
 struct Segments {
   const std::int64_t* offsets = nullptr;
   std::int64_t size = 0;
@@ -57,7 +57,7 @@ struct Segments {
   detail::RowMarks marks = {};  ///< on a GPU, if they are the sequences of a LoD's level
 
   LOD_TAGGED Segments() = default;
-  /// `sequences` sequences, whose offsets the caller can read.
+  /// A number of sequences, whose offsets the caller can read.
   LOD_TAGGED Segments(const std::int64_t* from, std::int64_t sequences, std::int64_t longest) noexcept
       : Segments(from, sequences, longest, from[0], from[sequences] - from[0]) {}
   LOD_TAGGED Segments(const std::int64_t* from, std::int64_t sequences, std::int64_t longest, std::int64_t begin,
@@ -71,8 +71,8 @@ struct Segments {
     return copy;
   }
 
-  /// No sequences: a kernel of a CpuExecutor that is run with these writes nothing, but allocates the scratch memory
-  /// that it needs for all, which is then available when it is run with all.
+  /// No sequences. A CPU kernel that is run with them writes nothing, but allocates the scratch memory for all
+  /// sequences, so that it is available when the kernel is run with all.
   LOD_TAGGED Segments none() const noexcept {
     Segments copy = *this;
     copy.size = 0;
@@ -84,8 +84,8 @@ struct Segments {
   LOD_TAGGED LOD_HOST_DEVICE std::int64_t length(std::int64_t i) const noexcept { return offsets[i + 1] - offsets[i]; }
 };
 
-/// A kernel as the compiled libraries have it: `Types` are the first template arguments of its `run`, after the type of
-/// the executor.
+/// A kernel in the compiled libraries: `Types` are the first template arguments of its `run`, after the executor's
+/// type.
 template <class Tag, class... Types>
 struct Instance {};
 /// Any number of them, or of lists of them.
@@ -96,7 +96,7 @@ struct Instances {};
 
 namespace lod::inline LOD_INTERFACE::kernel::inline LOD_TARGET {
 
-/// Runs a kernel where no back end has an overload for its executor: a compile error.
+/// Chosen if no back end has an overload for the executor: a compile error.
 template <class Tag, class E, class... A>
 void launch(Tag, const E&, const A&...) {
   static_assert(sizeof(E) == 0,

@@ -70,7 +70,7 @@ inline int resolve_new_level(int level, int levels) {
   return resolved;
 }
 
-/// Throws InvalidLoD unless so many levels can determine the new level `inserted`.
+/// Throws InvalidLoD unless a LoD of `levels` levels can determine the new level `inserted`.
 inline void check_inserted_levels(int levels, int inserted) {
   if (levels != 1 && !(levels == 2 && inserted > 0)) {
     throw InvalidLoD(detail::text(
@@ -123,7 +123,7 @@ class TransposedOrder {
         starts_(workspace, longest_ + 1),
         places_(workspace, lengths_.back() - lengths_.front()) {
     for (std::int64_t& start : starts_.span()) start = 0;
-    // How many are longer than t, which is where t + 1 begins, not counting the steps before.
+    // How many sequences are longer than t: where step t + 1 begins, not counting the steps before.
     each([&](std::int64_t, std::int64_t t) { ++starts_[t + 1]; });
     for (std::int64_t t = 0; t < longest_; ++t) starts_[t + 1] += starts_[t];
     const Workspace::Loan<std::int64_t> next(workspace, longest_);
@@ -350,7 +350,7 @@ inline constexpr operation::Call<op::transpose_levels_grad> transpose_levels_gra
 inline constexpr operation::CallInto<op::transpose_levels_grad> transpose_levels_grad_into{};
 
 /// The results of `remove_level`, `insert_level`, `flatten` and `transpose_levels`, described: see <lod/infer.hpp>.
-/// `lod` describes a tensor that has the level, or the two, to be inserted.
+/// `lod` describes a tensor that has the level or levels to insert.
 inline LoDTensorDesc infer_remove_level(const LoDTensorDesc& x, int level) {
   infer::Batch y(x, "remove_level");
   y.level(level, "remove_level");

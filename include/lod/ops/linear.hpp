@@ -30,7 +30,7 @@ namespace lod::inline LOD_INTERFACE {
 /// The options of `linear`.
 template <class T, class Device = Cpu>
 struct LinearOptions {
-  OptionalTensor<T, Device> bias = nullptr;  ///< a number for each column of the weight, added to every row
+  OptionalTensor<T, Device> bias = nullptr;  ///< one number for each column of the weight, added to every row
 };
 
 /// The result of `linear_grad`.
@@ -52,7 +52,7 @@ namespace lod::inline LOD_INTERFACE::inline LOD_TARGET {
 
 namespace operation {
 
-/// Throws ShapeMismatch unless a row of the weight belongs to each number of a row of x.
+/// Throws ShapeMismatch unless the weight has a row for each number in a row of x.
 template <class X, class Weight>
 void check_linear(const X& x, const Weight& weight, const char* name) {
   check_row_count(weight.rows(), x.row_size(), {name, "weight"}, ", one for each number of a row of x");
@@ -107,13 +107,13 @@ struct Declared<op::linear_grad> : Takes<Tensor, Tensor, Tensor>, GivesAll<Linea
 
 }  // namespace operation
 
-/// Each row of x, of however many dimensions, times `weight`, plus the bias, if there is one: the weight has a row for
-/// each number of a row of x, and these have the row shape of the result. LoD as x, which needs no level: sequences do
-/// not count.
+/// y = x * weight + bias, row by row. Rows of x may have any shape; the weight has a row for each number in them, and
+/// its row shape is that of the result. The bias is optional. LoD as x, which may have no level: sequences do not
+/// matter.
 ///
 /// One matrix product. float16 and bfloat16 are summed up as float and rounded once, with the bias. On the CPU the bits
-/// of a row depend on that row, the weight and the bias alone. The output must not overlap the arguments. With a bias,
-/// its contents are lost if memory runs out. Throws ShapeMismatch if weight or bias do not fit.
+/// of a row depend only on that row, the weight and the bias. The output must not overlap the arguments. With a bias,
+/// the output's contents are lost if memory runs out. Throws ShapeMismatch if weight or bias do not fit.
 template <Executor E, LoDTensorLike X, LoDTensorLike Weight>
 [[nodiscard]] auto linear(const E& executor, const X& x, const Weight& weight,
                           const LinearOptions<value_type_t<X>, device_t<X>>& options = {}) {
@@ -126,10 +126,10 @@ template <LoDTensorLike X, LoDTensorLike Weight>
 }
 inline constexpr operation::CallInto<op::linear> linear_into{};
 
-/// The gradients of `linear`: dx with the levels and the row shape of x; dweight, shape as the weight; dbias, the sums
-/// of dy over all rows, whether there was a bias or not. The levels of dy do not count.
+/// The gradients of `linear`: dx with the levels and the row shape of x; dweight, shape as the weight; dbias, the sum
+/// of dy over all rows, even if there was no bias. The levels of dy are ignored.
 ///
-/// Sums over rows are made of fixed parts: on the CPU the bits do not depend on threads, and the error does not grow
+/// Sums over rows consist of fixed parts: on the CPU the bits do not depend on threads, and the error does not grow
 /// with the number of rows. The outputs must not overlap the arguments. If memory runs out, their contents are lost.
 /// Throws as `linear`, and ShapeMismatch unless dy has the shape of its result.
 inline constexpr operation::Call<op::linear_grad> linear_grad{};

@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 /// @file
 /// @ingroup losses
-/// Conditional random fields over the tags of the rows of a sequence: how likely a path is, and the best one.
+/// Linear-chain conditional random fields over the tags of a sequence's rows: the likelihood of a path of tags, and the
+/// best path.
 #pragma once
 
 #include <lod/core/error.hpp>
@@ -45,7 +46,7 @@ struct LinearChainCrfGrad {
 }  // namespace lod::inline LOD_INTERFACE
 
 namespace lod::inline LOD_INTERFACE::kernel {
-/// The rows of a transition before those of the tags: the weights of the start, and those of the stop.
+/// The rows of a transition before those of the tags: the start weights and the stop weights.
 inline constexpr std::int64_t crf_ends = 2;
 /// run(executor, emission, sequences, tags, transition, y)
 struct CrfDecoding {};
@@ -57,7 +58,7 @@ struct LinearChainCrfGrad {};
 
 namespace lod::inline LOD_INTERFACE::infer {
 
-/// The batch of an emission whose shape may agree with that of the transition. Throws as `operation::check_crf`.
+/// The batch of an emission, whose shape must agree with that of the transition. Throws as `operation::check_crf`.
 template <class Op>
 LOD_TAGGED Batch crf_batch(const LoDTensorDesc& emission, const LoDTensorDesc& transition, const std::string& name) {
   const std::string emission_name = name + ": emission", transition_name = name + ": transition";
@@ -83,8 +84,7 @@ namespace lod::inline LOD_INTERFACE::inline LOD_TARGET {
 
 namespace operation {
 
-/// Throws InvalidLoD if the emission has no level, ShapeMismatch unless there is a tag and the transition has its
-/// shape.
+/// Throws InvalidLoD if the emission has no level, ShapeMismatch unless there is a tag and the transition fits.
 template <class Emission, class Transition>
 void check_crf(const Emission& emission, const Transition& transition, const char* name) {
   check_has_level(emission, {name, "emission"});
@@ -160,44 +160,44 @@ struct Declared<op::linear_chain_crf_grad> : Takes<Tensor, Tensor, Tensor, Tenso
 
 }  // namespace operation
 
-/// The best path through the tags of each sequence of the last level: for each row its tag, a scalar; LoD as the
-/// emission. A path scores the emissions of its tags, emission[t][tag], and the transitions between them: transition
-/// has the shape {tags + 2, tags}, its row 0 has the weight of each tag as the first of a sequence, row 1 that as the
-/// last, and row i + 2 those from tag i to each tag. Semantics: PaddlePaddle's crf_decoding without labels, and with
-/// any number of levels.
+/// The best path of tags for each sequence of the last level: one scalar a row, its tag; LoD as the emission. The score
+/// of a path is the sum of the emissions of its tags, emission[t][tag], and of its transitions. `transition` has the
+/// shape {tags + 2, tags}: row 0 has the weight of each tag as the first of a sequence, row 1 its weight as the last,
+/// and row i + 2 the weights of the transitions from tag i to each tag. Semantics: PaddlePaddle's crf_decoding without
+/// labels, and with any number of levels.
 ///
-/// Of paths with the same score, the one whose last tag is the smallest, then the one before it, and so on. -inf
-/// forbids a tag or a transition, +inf counts as the greatest finite number; where every path is forbidden, tags are
-/// any that exist. The best score is subtracted at each row, so that a long sequence is as exact as a short one;
-/// float16 and bfloat16 are computed as float. From a NaN among the emissions on, the tags of its sequence are 0; with
-/// a NaN among the transitions, all but perhaps the first one. An empty sequence has an empty path. Cost: rows * tags^2
-/// steps; scratch memory for a number of each row and tag. The output must not overlap the arguments. Throws InvalidLoD
-/// if the emission has no level, ShapeMismatch if it has no tag or the transition another shape.
+/// Of paths with the same score, the one with the smallest last tag wins, then with the smallest tag before it, and so
+/// on. -inf forbids a tag or a transition, +inf counts as the greatest finite number; if every path is forbidden, the
+/// tags are arbitrary valid ones. The best score is subtracted at each row, so that a long sequence is as exact as a
+/// short one; float16 and bfloat16 are computed as float. After a NaN emission, the remaining tags of the sequence are
+/// 0; with a NaN transition, all tags are 0 except perhaps the first. An empty sequence has an empty path. Cost: tags^2
+/// steps for each row, and scratch memory for one number for each row and tag. The output must not overlap the
+/// arguments. Throws InvalidLoD if the emission has no level, ShapeMismatch if it has no tag or the transition does not
+/// have its shape.
 inline constexpr operation::Call<op::crf_decoding> crf_decoding{};
 inline constexpr operation::CallInto<op::crf_decoding> crf_decoding_into{};
 
-/// For each sequence of the last level the logarithm of the probability of its labels among all paths: the score of
-/// that path, as `crf_decoding` has it, minus the logarithm of the sum of the exponentials of the scores of all paths.
-/// Scalar rows; LoD: the levels of the emission above the last. PaddlePaddle's operator of this name returns the
-/// negative of it: a loss. The transition is laid out as there. labels has a tag for each row; its levels do not count.
+/// For each sequence of the last level, the logarithm of the probability of its labels among all paths: the score of
+/// the labels' path, as `crf_decoding` defines it, minus the logarithm of the sum of exp(score) over all paths. Scalar
+/// rows; LoD: the levels of the emission above the last. PaddlePaddle's operator of this name returns the negative of
+/// it, a loss; the layout of the transition is the same. `labels` has a tag for each row; its levels are ignored.
 ///
-/// All is computed from logarithms and near 0, so that numbers of any size and long sequences neither overflow nor lose
-/// digits; float16 and bfloat16 are computed as float. No result is greater than 0. An empty sequence has the
-/// likelihood 0: there is one path. -inf forbids a tag or a transition: labels that are forbidden have the likelihood
-/// -inf; +inf counts as the greatest finite number; NaN propagates. The bits depend neither on threads nor on the rest
-/// of the batch. Cost: rows * tags^2 steps.
-/// The output must not overlap the arguments. Throws as `crf_decoding`, ShapeMismatch unless there is a label for each
-/// row, and OutOfRange for a label that is no tag: on a GPU, whatever waits for the executor next throws that.
+/// Computed with logarithms that are kept near 0, so that numbers of any magnitude and long sequences neither overflow
+/// nor lose digits; float16 and bfloat16 are computed as float. No result is greater than 0. An empty sequence gives 0,
+/// since it has exactly one path. -inf forbids a tag or a transition: forbidden labels give -inf; +inf counts as the
+/// greatest finite number; NaN propagates. The bits depend neither on threads nor on the rest of the batch. Cost:
+/// tags^2 steps for each row. The output must not overlap the arguments. Throws as `crf_decoding`, ShapeMismatch unless
+/// there is a label for each row, and OutOfRange for a label that is not a tag; on a GPU, the next call that waits for
+/// the executor throws it.
 inline constexpr operation::Call<op::linear_chain_crf> linear_chain_crf{};
 inline constexpr operation::CallInto<op::linear_chain_crf> linear_chain_crf_into{};
 
-/// The gradients of `linear_chain_crf`: for each row and tag, whether it is the label minus how probable it is; for
-/// each transition, how often the labels take it minus how often it is to be expected; times the number of dy that
-/// belongs to the sequence. The levels of dy do not count. A sequence without any path that is allowed expects nothing.
-/// Sums over rows follow one order: the bits do not depend on threads.
-/// Scratch memory: three numbers of each row and tag. The outputs must not overlap the arguments. If memory runs out,
-/// their contents are lost. Throws as
-/// `linear_chain_crf`, and ShapeMismatch unless dy has one number for each sequence.
+/// The gradients of `linear_chain_crf`, times the sequence's number in dy: for each row and tag, 1 if it is the label,
+/// else 0, minus its probability; for each transition, how often the labels take it, minus its expected number. The
+/// levels of dy are ignored. A sequence whose paths are all forbidden expects no tag and no transition. Sums over rows
+/// have a fixed order: the bits do not depend on threads. Scratch memory: three numbers for each row and tag. The
+/// outputs must not overlap the arguments. If memory runs out, their contents are lost. Throws as `linear_chain_crf`,
+/// and ShapeMismatch unless dy has one number for each sequence.
 inline constexpr operation::Call<op::linear_chain_crf_grad> linear_chain_crf_grad{};
 inline constexpr operation::CallInto<op::linear_chain_crf_grad> linear_chain_crf_grad_into{};
 
@@ -208,7 +208,7 @@ inline LoDTensorDesc infer_crf_decoding(const LoDTensorDesc& emission, const LoD
   y.row_shape.clear();
   return y;
 }
-/// That of `linear_chain_crf`.
+/// The result of `linear_chain_crf`, described.
 inline LoDTensorDesc infer_linear_chain_crf(const LoDTensorDesc& emission, const LoDTensorDesc& transition,
                                             const LoDTensorDesc& labels) {
   const infer::Batch batch = infer::crf_batch<op::linear_chain_crf>(emission, transition, "linear_chain_crf");

@@ -86,7 +86,7 @@ struct Declared<op::lod_append_grad> : RestoredLevels<op::lod_append_grad> {
 
 }  // namespace operation
 
-/// A copy of x under another LoD; one without a level gives a plain tensor. (`x.with_lod(lod)` is the same without the
+/// A copy of x under another LoD; a LoD without levels gives a plain tensor. (`x.with_lod(lod)` does the same without a
 /// copy.) Semantics: PaddlePaddle's lod_reset.
 ///
 /// `y` may be x's own tensor, but must not overlap x otherwise. Throws ShapeMismatch unless `lod` is for the rows of x.
@@ -99,8 +99,8 @@ inline constexpr operation::CallInto<op::lod_reset> lod_reset_into{};
 /// PaddlePaddle's lod_append.
 ///
 /// `offsets` are int64: a range, a list in braces or a tensor. `y` may be x's own tensor, but must not overlap x
-/// otherwise. Throws InvalidLoD for invalid offsets, or for another number of sequences than x has rows; ShapeMismatch
-/// if they end at another number of rows.
+/// otherwise. Throws InvalidLoD for invalid offsets, and unless they describe as many sequences as the last level of x
+/// counts rows; ShapeMismatch unless they end at the number of rows.
 inline constexpr operation::Call<op::lod_append> lod_append{};
 inline constexpr operation::CallInto<op::lod_append> lod_append_into{};
 
@@ -112,7 +112,8 @@ inline constexpr operation::CallInto<op::lod_reset_grad> lod_reset_grad_into{};
 inline constexpr operation::Call<op::lod_append_grad> lod_append_grad{};
 inline constexpr operation::CallInto<op::lod_append_grad> lod_append_grad_into{};
 
-/// The results of `lod_reset` and `lod_append`, described: see <lod/infer.hpp>. `lod` describes a tensor with the LoD.
+/// The results of `lod_reset` and `lod_append`, described: see <lod/infer.hpp>. `lod` describes a tensor that has the
+/// LoD.
 inline LoDTensorDesc infer_lod_reset(const LoDTensorDesc& x, const LoDTensorDesc& lod) {
   infer::Batch y(x, "lod_reset");
   const infer::Batch given(lod, "lod_reset: lod");

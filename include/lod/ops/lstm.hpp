@@ -12,8 +12,9 @@
 ///     c = f * c' + i * g
 ///     h = o * tanh(c)
 ///
-/// With peepholes, i and f also see the cell before the step, and o the one after it: weights of one number for each
-/// unit, Pi * c', Pf * c' and Po * c, are added before the sigmoid (Gers, Schraudolph, Schmidhuber, JMLR 3, 2002).
+/// With peepholes, i and f also see the cell before the step, and o the cell after it: Pi * c', Pf * c' and Po * c,
+/// where each P has one weight for each unit, are added before the sigmoid (Gers, Schraudolph, Schmidhuber, JMLR 3,
+/// 2002).
 ///
 /// The matrices of the four gates are side by side, in this order, which is that of torch::nn::LSTM. The differences: W
 /// and U here are torch's weight_ih and weight_hh transposed, and there is one bias, the sum of torch's two.
@@ -59,7 +60,7 @@ struct LstmTrace {
   RankTable table;  ///< the sequences, one row per step
   int level = 0;    ///< their level
   bool reverse = false;
-  LoDTensor<T, Device> gates;           ///< i f g o
+  LoDTensor<T, Device> gates;           ///< i, f, g, o
   LoDTensor<T, Device> cell;            ///< c
   LoDTensor<T, Device> hidden;          ///< h
   LoDTensor<T, Device> initial_hidden;  ///< by rank; no rows if none were given
@@ -71,12 +72,12 @@ template <class T, class Device = Cpu>
 struct Lstm {
   LoDTensor<T, Device> hidden;       ///< h after each row; LoD as x
   LoDTensor<T, Device> last_hidden;  ///< h after the last step of each sequence; LoD: the levels above
-  LoDTensor<T, Device> last_cell;    ///< c after it
+  LoDTensor<T, Device> last_cell;    ///< c after the last step
   LstmTrace<T, Device> trace;
 };
 
-/// Gradients with respect to the final states, for `lstm_grad`: one row for each sequence, in the order of the batch.
-/// No rows: zero.
+/// The options of `lstm_grad`: gradients with respect to the final states, one row for each sequence, in the order of
+/// the batch. No rows: zero.
 template <class T, class Device = Cpu>
 struct LstmGradOptions {
   LoDTensorView<const T, Device> dlast_hidden = {};
@@ -253,8 +254,8 @@ struct Declared<op::lstm_grad> : Takes<Tensor, Tensor, Of<LstmWeights>, Of<LstmT
     const kernel::Scratch<E, T> dgates(executor, rows * 4 * size);
     const kernel::Scratch<E, T> dpeepholes(executor, peepholes ? rows * 3 * size : 0);
     const kernel::Scratch<E, T> dsteps(executor, rows * size);
-    // By rank: for sequences that the steps so far have not reached, with respect to their last states; for the others,
-    // with respect to the states before the step.
+    // The gradients by rank: with respect to the last states for sequences that the steps so far have not reached,
+    // otherwise with respect to the states before the step.
     const kernel::Scratch<E, T> dstate(executor, sequences * size);
     const kernel::Scratch<E, T> dcell(executor, sequences * size);
     const LstmStepsBack<E, T> back(executor, lstm_units(weights));
@@ -283,9 +284,10 @@ struct Declared<op::lstm_grad> : Takes<Tensor, Tensor, Of<LstmWeights>, Of<LstmT
 }  // namespace operation
 
 /// Reads each sequence of `level` row by row; the rows of x may have any shape. `hidden` has a row of n numbers for
-/// each row of x, and its LoD; `last_hidden` and `last_cell` have one for each sequence, and the levels of x above
-/// `level`: the initial ones for an empty sequence. All sequences take their steps together: the products with the rows
-/// of x are one matrix product over all of them, those with the states one per step, over the sequences that take it.
+/// each row of x, and x's LoD; `last_hidden` and `last_cell` have one row for each sequence (the initial state for an
+/// empty one), and the levels of x above `level`. All sequences take their steps together: the products with the rows
+/// of x are a single matrix product, those with the states are one matrix product for each step, over the sequences
+/// that take it.
 ///
 /// The bits depend neither on threads nor on the rest of the batch. float16 and bfloat16 are rounded after each product
 /// and in each state. The outputs must not overlap the arguments. If memory runs out, the contents of the trace are
@@ -295,7 +297,7 @@ inline constexpr operation::Call<op::lstm> lstm{};
 inline constexpr operation::CallInto<op::lstm> lstm_into{};
 
 /// The gradients of `lstm` with respect to x, the weights and the initial states, by back-propagation through time.
-/// `dhidden` is the gradient with respect to `hidden`; one without rows stands for zeros, as do those of the final
+/// `dhidden` is the gradient with respect to `hidden`; without rows it stands for zeros, as do those of the final
 /// states. x and weights are the arguments of `lstm`, `trace` is the one that it wrote.
 ///
 /// Gradients with respect to the weights are overwritten, in the shapes of the weights. Each of them, a sum over all

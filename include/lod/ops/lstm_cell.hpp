@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 /// @file
 /// @ingroup recurrent
-/// One step of long short-term memory, for loops of the user's over steps: `lstm` is such a loop. Its formulas are told
-/// in <lod/ops/lstm.hpp>.
+/// One step of long short-term memory, for users' own loops over steps; `lstm` is such a loop. The formulas are in
+/// <lod/ops/lstm.hpp>.
 ///
 ///     const lod::TimeMajor<float> x = lod::to_time_major(executor, batch, table);
 ///     lod::TimeMajor<float> h(table, {n}), c(table, {n}), gates(table, {4 * n});
@@ -33,7 +33,7 @@ struct lstm_cell : elements::Floating {
 };
 struct lstm_cell_grad : elements::Floating {
   static constexpr Text text{"dhidden, dcell, x, hidden, cell, weights, new_cell, gates",
-                             "The gradients of `lstm_cell`, from what it gave."};
+                             "The gradients of `lstm_cell`, from its results."};
 };
 }  // namespace lod::inline LOD_INTERFACE::op
 
@@ -53,13 +53,13 @@ template <class T, class Device = Cpu>
 struct LstmCell {
   LoDTensor<T, Device> hidden;  ///< h
   LoDTensor<T, Device> cell;    ///< c
-  LoDTensor<T, Device> gates;   ///< i f g o, for `lstm_cell_grad`
+  LoDTensor<T, Device> gates;   ///< i, f, g, o, for `lstm_cell_grad`
 };
 
 /// The options of `lstm_cell_grad`.
 struct LstmCellGradOptions {
-  /// Whether gradients with respect to the weights are added to what the outputs hold, which then have the shapes of
-  /// the weights, as in a loop over steps that begins with zeros. By default they are overwritten.
+  /// Whether gradients with respect to the weights are added to the outputs' values, as in a loop over steps that
+  /// begins with zeros; the outputs must then have the shapes of the weights. By default they are overwritten.
   bool accumulate = false;
 };
 
@@ -72,7 +72,7 @@ struct LstmCellGrad {
   LoDTensor<T, Device> cell;
 };
 
-/// The weights of `lstm`, described. An omitted bias has no dimension, or no row; so have omitted peepholes.
+/// The weights of `lstm`, described. An omitted bias has no dimension, or no row; likewise omitted peepholes.
 struct LstmWeightsDesc {
   LoDTensorDesc input;
   LoDTensorDesc recurrent;
@@ -93,7 +93,7 @@ namespace lod::inline LOD_INTERFACE::inline LOD_TARGET {
 
 namespace operation {
 
-/// What a step takes besides the states.
+/// The arguments of a step besides the states.
 template <class T>
 struct LstmUnits {
   std::int64_t size;
@@ -101,10 +101,10 @@ struct LstmUnits {
   const T* recurrent;  ///< {size, 4 size}
   const T* bias;       ///< added to the contributions of x, in the order of the gates; null for zeros
   const T* peepholes;  ///< null for zeros
-  std::optional<kernel::LstmFunctions> functions = {};  ///< in place of those of `lstm`
+  std::optional<kernel::LstmFunctions> functions = {};  ///< replace those of `lstm`
 };
 
-/// Launches the step with peepholes, or the one backwards, with the functions of the units after `arguments`.
+/// Launches a step with peepholes, or its gradient, passing the units' functions after `arguments`.
 template <template <class...> class Step, Executor E, class T, class... Arguments>
 void launch_with_peepholes(const E& executor, const LstmUnits<T>& units, std::int64_t active,
                            const Arguments&... arguments) {
@@ -117,8 +117,8 @@ void launch_with_peepholes(const E& executor, const LstmUnits<T>& units, std::in
   }
 }
 
-/// A step of so many sequences from the states before, null for zeros. `gates` are the contributions of x, on return i,
-/// f, g and o.
+/// One step of `active` sequences from the states before it, null for zeros. `gates` holds the contributions of x, on
+/// return i, f, g and o.
 template <Executor E, class T>
 void lstm_step(const E& executor, const LstmUnits<T>& units, std::int64_t active, const T* hidden_before,
                const T* cell_before, T* gates, T* cell, T* hidden) {
@@ -135,18 +135,18 @@ void lstm_step(const E& executor, const LstmUnits<T>& units, std::int64_t active
   }
 }
 
-/// Steps backwards.
+/// The steps of the gradient, from the last to the first.
 template <Executor E, class T>
 class LstmStepsBack {
  public:
   LstmStepsBack(const E& executor, const LstmUnits<T>& units)
       : executor_(executor), units_(units), recurrent_(executor, 4 * units.size * units.size) {
-    // Transposed once, so that a product with few rows, of which there is one per step, can read it in place.
+    // Transposed once, so that the product of each step, which may have few rows, can read it in place.
     launch(kernel::TransposeMatrix(), executor, units.recurrent, units.size, 4 * units.size, recurrent_.data());
   }
-  /// From the gradients with respect to the states after the step, the sum of `dhidden`, which may be null, and
-  /// `dstate`, and `dcell`, to those with respect to the states before it, in `dstate` and `dcell`, and to the gates.
-  /// `dpeepholes` as in PeepholeLstmStepGrad.
+  /// Takes the gradients with respect to the states after the step: `dhidden` (may be null) plus `dstate`, and `dcell`.
+  /// Writes those with respect to the states before it to `dstate` and `dcell`, and with respect to the gates to
+  /// `dgates`. `dpeepholes` as in PeepholeLstmStepGrad.
   void step(std::int64_t active, const T* gates, const T* cell_before, const T* cell, const T* dhidden, T* dstate,
             T* dcell, T* dgates, T* dpeepholes) const {
     const std::int64_t size = units_.size;
@@ -181,7 +181,7 @@ void check_lstm_weights(const X& x, const LstmWeights<T, Device>& weights, const
   check_bias(weights.peepholes, 3 * size, what, "weights.peepholes");
 }
 
-/// The units that weights in the order i, f, g, o describe. Their bias is part of the contributions of x.
+/// The units for weights in the order i, f, g, o. Their bias is already in the contributions of x.
 template <class T, class Device>
 LstmUnits<T> lstm_units(const LstmWeights<T, Device>& weights) {
   const std::int64_t size = weights.recurrent.rows();
@@ -313,24 +313,24 @@ struct Declared<op::lstm_cell_grad> : Takes<Tensor, Tensor, Tensor, Tensor, Tens
 
 }  // namespace operation
 
-/// One step of `lstm`: from h' and c', a row for each row of x, or none for zeros, to h and c. Called for the steps of
-/// a batch, one after the other, it gives what `lstm` gives, on the CPU to the bit. Where the rows of x are products
-/// already, x W, or sums of several, `weights.input` has no rows: a loop may work out the products of all its steps
-/// beforehand.
+/// One step of `lstm`: computes h and c from h' and c', which have a row for each row of x, or no rows for zeros.
+/// Called for the steps of a batch one after the other, it gives the results of `lstm`, on the CPU to the last bit. If
+/// `weights.input` has no rows, the rows of x are already the products x W, or sums of such: so a loop may compute the
+/// products of all its steps beforehand.
 ///
 /// The outputs are a row for each row of x, and may be views, such as steps of a `TimeMajor`; they must not overlap the
 /// arguments. If memory runs out, their contents are lost. Throws ShapeMismatch for weights or states that do not fit.
 inline constexpr operation::Call<op::lstm_cell> lstm_cell{};
 inline constexpr operation::CallInto<op::lstm_cell> lstm_cell_into{};
 
-/// The gradients of `lstm_cell` with respect to x, the weights, h' and c'. `dhidden` and `dcell` are those with respect
-/// to h and c; one without rows stands for zeros. x, h', c' and the weights are the arguments of `lstm_cell`,
-/// `new_cell` and `gates` what it gave.
+/// The gradients of `lstm_cell` with respect to x, the weights, h' and c'. `dhidden` and `dcell` are the gradients with
+/// respect to h and c; without rows they stand for zeros. x, h', c' and the weights are the arguments of `lstm_cell`;
+/// `new_cell` and `gates` are its results.
 ///
-/// Gradients with respect to the weights, in their shapes, are overwritten, or added to. Where x is made of products,
-/// dx is the gradient with respect to those, from which a loop may work out the gradients of its own weights for all
-/// steps at once. The outputs must not overlap the arguments. If memory runs out, the contents of the outputs are lost.
-/// Throws ShapeMismatch for what does not fit.
+/// Gradients with respect to the weights, in their shapes, are overwritten, or added to with `accumulate`. If the rows
+/// of x are products, dx is the gradient with respect to these, from which a loop may compute the gradients of its own
+/// weights for all steps at once. The outputs must not overlap the arguments. If memory runs out, the contents of the
+/// outputs are lost. Throws ShapeMismatch for arguments or gradients that do not fit.
 inline constexpr operation::Call<op::lstm_cell_grad> lstm_cell_grad{};
 inline constexpr operation::CallInto<op::lstm_cell_grad> lstm_cell_grad_into{};
 

@@ -1,17 +1,18 @@
 // SPDX-License-Identifier: Apache-2.0
 /// @file
-/// The steps of long short-term memory, forward and back, for `StepStates`: what <lod/ops/lstm.hpp> launches, and the
-/// operators of programs. Its formulas are told there.
+/// The steps of long short-term memory, forward and back, for `StepStates`: <lod/ops/lstm.hpp>, which has the formulas,
+/// and operators of programs launch them.
 #pragma once
 
 #include <lod/core/float16.hpp>
 #include <lod/core/target.hpp>
+#include <lod/ops/step_functions.hpp>
 
 #include <cstdint>
 
 namespace lod::inline LOD_INTERFACE::kernel {
 
-/// One step, for `StepStates`. `gates` holds i f g o, on entry before their activation functions, on return after. A
+/// One step, for `StepStates`. `gates` holds i, f, g, o, on entry before their activation functions, on return after. A
 /// null `cell_before` stands for zeros.
 template <class T>
 struct LstmStep {
@@ -42,64 +43,16 @@ struct LstmStep {
     lanes.store(hidden + at, o * lanes.hyperbolic_tangent(c));
   }
 };
-/// The logistic function of a step. `back` leads a gradient with respect to `y`, which the function gave, back to what
-/// it was given.
-struct StepSigmoid {
-  LOD_ON_THE_CALLERS_SIDE
-  template <class Lanes, class V>
-  LOD_TAGGED LOD_HOST_DEVICE V operator()(const Lanes& lanes, const V& x) const {
-    return lanes.sigmoid(x);
-  }
-  LOD_ON_THE_CALLERS_SIDE
-  template <class Lanes, class V>
-  LOD_TAGGED LOD_HOST_DEVICE V back(const Lanes& lanes, const V& dy, const V& y) const {
-    return dy * y * (lanes.one() - y);
-  }
-};
-/// The hyperbolic tangent of a step, as StepSigmoid.
-struct StepTanh {
-  LOD_ON_THE_CALLERS_SIDE
-  template <class Lanes, class V>
-  LOD_TAGGED LOD_HOST_DEVICE V operator()(const Lanes& lanes, const V& x) const {
-    return lanes.hyperbolic_tangent(x);
-  }
-  LOD_ON_THE_CALLERS_SIDE
-  template <class Lanes, class V>
-  LOD_TAGGED LOD_HOST_DEVICE V back(const Lanes& lanes, const V& dy, const V& y) const {
-    return dy * (lanes.one() - y * y);
-  }
-};
-/// The function of a step that a program names, as StepSigmoid.
-struct StepFunction {
-  enum Name { SIGMOID, TANH, RELU, IDENTITY };
-
-  Name name = IDENTITY;
-
-  LOD_ON_THE_CALLERS_SIDE
-  template <class Lanes, class V>
-  LOD_TAGGED LOD_HOST_DEVICE V operator()(const Lanes& lanes, const V& x) const {
-    if (name == SIGMOID) return StepSigmoid()(lanes, x);
-    if (name == TANH) return StepTanh()(lanes, x);
-    return name == RELU ? lanes.if_positive(x, x) : x;
-  }
-  LOD_ON_THE_CALLERS_SIDE
-  template <class Lanes, class V>
-  LOD_TAGGED LOD_HOST_DEVICE V back(const Lanes& lanes, const V& dy, const V& y) const {
-    if (name == SIGMOID) return StepSigmoid().back(lanes, dy, y);
-    if (name == TANH) return StepTanh().back(lanes, dy, y);
-    return name == RELU ? lanes.if_positive(y, dy) : dy;
-  }
-};
-/// The functions of the gates i, f and o, of the candidate g, and of the cell, where a program names them.
+/// The functions of the gates i, f and o, of the candidate g, and of the cell, if a program names them.
 struct LstmFunctions {
   StepFunction gates, candidate, cell;
 };
-/// Where in a row of gates each begins.
+/// Where each gate begins in a row of gates.
 struct LstmOrder {
   std::int64_t input, forget, candidate, output;
 };
-/// The step with peepholes: `peepholes` are Pi Pf Po. `bias` is in the order of the gates. Null pointers stand for
-/// zeros. `Gate` is the type of the function of the gates i, f and o, `State` that of those of g and c.
+/// A step with peepholes: `peepholes` are Pi, Pf, Po. `bias` is in the order of the gates. Null pointers stand for
+/// zeros. `Gate` is the type of the function for the gates i, f and o, `State` of the functions for g and c.
 template <class T, class Gate = StepSigmoid, class State = StepTanh>
 struct PeepholeLstmStep {
   using value_type = T;
@@ -138,9 +91,9 @@ struct PeepholeLstmStep {
     lanes.store(hidden + at, o * of_cell(lanes, c));
   }
 };
-/// The step backwards. The gradient with respect to h is the sum of `dhidden`, which may be null, and `dstate`. `dcell`
-/// is the gradient with respect to c, on return that with respect to c'; `dgates` those for the gates before
-/// activation.
+/// The gradient of a step. The gradient with respect to h is `dhidden`, which may be null, plus `dstate`. `dcell` is
+/// the gradient with respect to c, on return with respect to c'; `dgates` receives that with respect to the gates
+/// before activation.
 template <class T>
 struct LstmStepGrad {
   using value_type = T;
@@ -175,8 +128,8 @@ struct LstmStepGrad {
     lanes.store(dcell + at, dc * f);
   }
 };
-/// The step with peepholes backwards. `dpeepholes` are the products that, summed over all rows, are the gradient with
-/// respect to Pi Pf Po; null, as `peepholes`, where there are none.
+/// The gradient of a step with peepholes. `dpeepholes` receives the products whose sums over all rows are the gradients
+/// with respect to Pi, Pf, Po; null, like `peepholes`, if there are none.
 template <class T, class Gate = StepSigmoid, class State = StepTanh>
 struct PeepholeLstmStepGrad {
   using value_type = T;

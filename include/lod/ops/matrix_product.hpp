@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 /// @file
-/// Products of dense matrices, and what is added to each of their rows, for the operations that are built on them.
+/// Products of dense matrices, with a row added to each of their rows, for operations built on them.
 #pragma once
 
 #include <lod/core/executor.hpp>
@@ -14,7 +14,7 @@
 
 namespace lod::inline LOD_INTERFACE::kernel {
 /// run(executor, transpose_a, transpose_b, m, n, k, alpha, a, lda, b, ldb, beta, c, ldc): see
-/// `operation::matrix_product`. A back end with a BLAS calls it here.
+/// `operation::matrix_product`. A back end that has a BLAS calls it.
 struct MatrixProduct {};
 }  // namespace lod::inline LOD_INTERFACE::kernel
 
@@ -27,8 +27,8 @@ namespace operation {
 /// beta = 0 the contents of c are not read; c must overlap neither a nor b.
 ///
 /// float16 and bfloat16 are multiplied and summed as float, and rounded once. On the CPU the bits of a row of c depend
-/// only on its row of op(a) and on op(b), neither on threads nor on the other rows; and the error does not grow with k
-/// beyond that of 256 terms.
+/// only on its row of op(a) and on op(b), neither on threads nor on other rows. The error does not exceed that of a sum
+/// of 256 terms, however large k is.
 template <Executor E, class T>
 void matrix_product(const E& executor, bool transpose_a, bool transpose_b, std::int64_t m, std::int64_t n,
                     std::int64_t k, double alpha, const T* a, std::int64_t lda, const T* b, std::int64_t ldb,

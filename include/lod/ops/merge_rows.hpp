@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 /// @file
 /// @ingroup row_sparse
-/// Row-sparse tensors in canonical form: repeated rows added up or averaged; conversion to and from dense tensors.
+/// Merging the repeated rows of row-sparse tensors, by sum or average; conversion to and from dense tensors.
 #pragma once
 
 #include <lod/core/error.hpp>
@@ -31,22 +31,22 @@ struct merge_add : elements::Arithmetic {
   static constexpr Text text{"gs", "The sum of SelectedRows, one or a list, with each row listed once, ids ascending."};
 };
 struct merge_add_grad : elements::Arithmetic {
-  static constexpr Text text{"dy, rows", "The gradient of `merge_add` for what listed these rows."};
+  static constexpr Text text{"dy, rows", "The gradient of `merge_add` for sources that list these rows."};
 };
 struct merge_average : elements::Arithmetic {
   static constexpr Text text{"gs", "As `merge_add`, with the average of each row's occurrences."};
 };
 struct merge_average_grad : elements::Arithmetic {
-  static constexpr Text text{"dy, rows", "The gradient of `merge_average` for what listed these rows."};
+  static constexpr Text text{"dy, rows", "The gradient of `merge_average` for sources that list these rows."};
 };
 struct from_dense : elements::Any {
   static constexpr Text text{"x, rows", "The rows of x that are listed, as SelectedRows of its height."};
 };
 struct to_dense : elements::Arithmetic {
-  static constexpr Text text{"g", "The dense tensor that SelectedRows stand for."};
+  static constexpr Text text{"g", "The dense tensor that SelectedRows represent."};
 };
 struct to_dense_grad : elements::Any {
-  static constexpr Text text{"dy, rows", "The gradient of `to_dense` for what listed these rows."};
+  static constexpr Text text{"dy, rows", "The gradient of `to_dense` for a tensor that lists these rows."};
 };
 }  // namespace lod::inline LOD_INTERFACE::op
 
@@ -54,7 +54,7 @@ namespace lod::inline LOD_INTERFACE::inline LOD_TARGET {
 
 namespace operation {
 
-/// Throws std::invalid_argument if the output overlaps one of several row-sparse tensors.
+/// Throws std::invalid_argument if the output overlaps one of the row-sparse tensors.
 template <class T, class Device>
 void check_apart_from_rows(const char* what, const SelectedRows<T, Device>& out,
                            std::span<const SelectedRows<T, Device>* const> sources) {
@@ -66,8 +66,8 @@ void check_apart_from_rows(const char* what, const SelectedRows<T, Device>& out,
   }
 }
 
-/// Pools the rows of the sources by id; then change(values, count) may change them in place. On the CPU it is called
-/// with null before anything is written, to allocate the memory that it needs.
+/// Pools the rows of the sources by id; then change(values, count) may change them in place. On the CPU, `change` is
+/// first called with null, before anything is written, to allocate its memory.
 template <Executor E, class T, class Change>
 void merge_into(const E& executor, PoolType type, const char* what,
                 std::span<const SelectedRows<T, typename E::device>* const> sources,
@@ -126,7 +126,7 @@ RowsOutput<E, T> prepare_like_rows(const E& executor, const OutputName& name,
     return RowsOutput<E, T>(executor, name, out, g.value().rows(), g.height(), g.row_shape(), others);
   }
 }
-/// Copies the ids for it, which remains to be done on a GPU.
+/// Copies the ids into the output, which on a GPU `prepare_like_rows` has not done.
 template <Executor E, class T>
 void copy_ids(const E& executor, const SelectedRows<T, typename E::device>& g, const RowsOutput<E, T>& out) {
   if constexpr (!on_cpu<E>) {
@@ -152,7 +152,7 @@ void spread_groups(const E& executor, const T* values, const std::int64_t* order
          std::int64_t{-1}, y);
 }
 
-/// The gradient of `merge_into`: each of the rows gets that of its merged row, divided as the row was.
+/// The gradient of `merge_into`: each row gets the gradient of its merged row, divided as the row was.
 template <Executor E, class T>
 void merge_grad_into(const E& executor, PoolType type, const char* what, const SelectedRows<T, typename E::device>& dy,
                      std::span<const std::int64_t> rows, SelectedRows<T, typename E::device>& dg) {
@@ -282,29 +282,29 @@ struct Declared<op::to_dense_grad> : RowsOfDense<op::to_dense_grad> {
 
 }  // namespace operation
 
-/// The sum of row-sparse tensors with each row listed once, ids ascending, whatever order they came in. Rows that occur
-/// once keep their values. Without rows the result has none. Throws ShapeMismatch unless all have the same height and
-/// row shape, and for no tensors. Time: a radix sort over the bits of the height, then one pass over the values;
-/// repeated rows add up as the rows of a sequence do, in the order in which they are listed. Sums have the type of the
-/// rows: integers wrap around, for bool the sum is whether any is true; for wider sums, merge rows of a wider type. On
-/// a GPU, where the CPU does not wait for the number of ids, the result has as many places as the sources have rows:
-/// those after the ids name no row, and are zero. Semantics: PaddlePaddle's merge_selected_rows, but always sorted.
+/// The sum of row-sparse tensors, with each row listed once and ids ascending. Rows that occur once keep their values.
+/// Without rows the result has none. Throws ShapeMismatch unless all have the same height and row shape, and if there
+/// are no tensors. Time: a radix sort over the bits of the height, then one pass over the values; repeated rows add up
+/// as the rows of a sequence do, in the order in which they are listed. Sums have the type of the rows: integers wrap
+/// around, and a sum of bools is true if any is; for wider sums, merge rows of a wider type. On a GPU, where the CPU
+/// does not wait for the number of ids, the result has as many places as the sources have rows; those after the ids
+/// name no row and are zero. Semantics: PaddlePaddle's merge_selected_rows, but always sorted.
 ///
 /// The sources are passed one by one, or as one range of row-sparse tensors; with an output, also as a span of pointers
 /// to them. `out` must not be one of them.
 inline constexpr operation::Call<op::merge_add> merge_add{};
 inline constexpr operation::CallInto<op::merge_add> merge_add_into{};
 
-/// The same with the average of each row's occurrences in place of their sum: over all sources together, divided by the
-/// number of occurrences. Averages of integers are those of the exact sum, truncated; those of finite numbers are
-/// finite. Semantics: PaddlePaddle's MergeAverage, which however divides by the number of sources.
+/// The same with the average of each row's occurrences in all sources in place of their sum. Averages of integers are
+/// exact sums divided and truncated; those of finite numbers are finite. Semantics: PaddlePaddle's MergeAverage, which
+/// however divides by the number of sources.
 inline constexpr operation::Call<op::merge_average> merge_average{};
 inline constexpr operation::CallInto<op::merge_average> merge_average_into{};
 
 /// The gradient of `merge_add` for sources that list `rows`, those of several sources one after the other: row i is the
-/// row of dy with the id rows[i]. Throws OutOfRange for an id outside [0, dy.height()), ShapeMismatch unless the ids of
-/// dy are those of the rows, ascending and each of them once, as `merge_add` returns them; on a GPU, where they are not
-/// checked, unless it has as many places as there are rows, as the result of `merge_add`. `dg` must not be dy.
+/// row of dy with the id rows[i]. Throws OutOfRange for an id outside [0, dy.height()), ShapeMismatch unless dy has the
+/// ids that `merge_add` returns for these rows, ascending and each of them once. On a GPU, where ids are not checked,
+/// dy must have as many places as there are rows. `dg` must not be dy.
 inline constexpr operation::Call<op::merge_add_grad> merge_add_grad{};
 inline constexpr operation::CallInto<op::merge_add_grad> merge_add_grad_into{};
 
@@ -317,9 +317,9 @@ inline constexpr operation::CallInto<op::merge_average_grad> merge_average_grad_
 inline constexpr operation::Call<op::to_dense> to_dense{};
 inline constexpr operation::CallInto<op::to_dense> to_dense_into{};
 
-/// The rows of x that `rows` lists, as a row-sparse tensor of height x.rows(). A row that is listed twice occurs twice,
-/// and counts twice: `to_dense` of the result has it doubled. `rows` are int64: a range, a list in braces or a tensor.
-/// The gradient is `to_dense`. Throws OutOfRange for an id that is not a row of x.
+/// The rows of x that `rows` lists, as a row-sparse tensor of height x.rows(). A row that is listed twice counts twice:
+/// `to_dense` of the result has it doubled. `rows` are int64: a range, a list in braces or a tensor. The gradient is
+/// `to_dense`. Throws OutOfRange for an id that is not a row of x.
 inline constexpr operation::Call<op::from_dense> from_dense{};
 inline constexpr operation::CallInto<op::from_dense> from_dense_into{};
 
@@ -329,7 +329,7 @@ inline constexpr operation::CallInto<op::to_dense_grad> to_dense_grad_into{};
 
 namespace operation {
 
-/// A row-sparse tensor with the height and the row shape of others, which must have the same.
+/// The description of a row-sparse tensor with the height and the row shape of `sources`, which must agree.
 template <class Op>
 TensorDesc infer_merged(const std::vector<TensorDesc>& sources, const char* what) {
   if (sources.empty()) {
@@ -350,8 +350,8 @@ TensorDesc infer_merged(const std::vector<TensorDesc>& sources, const char* what
 
 }  // namespace operation
 
-/// The result of `merge_add`, described: see <lod/infer.hpp>, also for the following. Row-sparse tensors are described
-/// as the dense ones that they represent.
+/// The result of `merge_add`, described: see <lod/infer.hpp>. Here and below, row-sparse tensors are described as the
+/// dense tensors that they represent.
 inline TensorDesc infer_merge_add(const std::vector<TensorDesc>& sources) {
   return operation::infer_merged<op::merge_add>(sources, "merge_add");
 }

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 /// @file
-/// A level made by an operation: its offsets, computed from lengths on the CPU, by several threads if there are
-/// millions of sequences. With short rows, that takes as long as copying them.
+/// New levels: offsets that are computed from lengths on the CPU, by several threads if there are millions of
+/// sequences. With short rows, that takes as long as copying the rows.
 #pragma once
 
 #include <lod/core/error.hpp>
@@ -19,10 +19,10 @@
 #include <span>
 
 namespace lod::inline LOD_INTERFACE::kernel {
-/// What the CPU computes about sequences, whatever device the values are on: calls body(part, begin, end) for parts
-/// [begin, end) that cover [0, count), as many as `RangeCount` says. By the calling thread; by all threads of a
-/// `CpuExecutor` where its back end is included. `bytes` is the memory that all of it touches: left out, that of a few
-/// numbers for each sequence.
+/// Computations about sequences on the CPU, whatever device the values are on. Calls body(part, begin, end) for parts
+/// [begin, end) that cover [0, count); `RangeCount` says how many. On the calling thread, or on all threads of a
+/// `CpuExecutor` if its back end is included. `bytes` is the memory that all calls touch; by default a few numbers for
+/// each sequence.
 struct ForEachRange {
   static constexpr bool in_headers_only = true;  ///< it calls a function of the caller's
 };
@@ -55,7 +55,7 @@ namespace lod::inline LOD_INTERFACE::inline LOD_TARGET {
 
 namespace operation {
 
-/// Whether holds(i) is true for each i in [0, count). It is called for all, by any thread.
+/// Whether holds(i) is true for every i in [0, count). Called for all of them, by any thread.
 template <Executor E, class Holds>
 bool all_hold(const E& executor, std::int64_t count, const Holds& holds) {
   std::atomic<bool> all = true;
@@ -78,7 +78,7 @@ class NewOffsets {
       : count_(count), offsets_(executor, count + 1) {
     const Workspace::Loan<Sum> sums(executor.workspace(), launch(kernel::RangeCount(), executor, count));
     offsets_[0] = 0;
-    // Each part starting from 0, then shifted to where the parts before it end.
+    // Each part starts from 0, then is shifted by the sum of the parts before it.
     launch(kernel::ForEachRange(), executor, count, [&](std::int64_t part, std::int64_t begin, std::int64_t end) {
       std::int64_t* const offsets = offsets_.data();
       Sum sum;
@@ -110,7 +110,7 @@ class NewOffsets {
 
   std::int64_t rows() const noexcept { return offsets_[count_]; }
   std::span<const std::int64_t> span() const noexcept { return offsets_.span(); }
-  /// For kernels that are enqueued while this object exists.
+  /// The sequences, for kernels that are enqueued while this object exists.
   kernel::Segments segments() const { return operation::segments(offsets_, count_, longest_); }
 
  private:
@@ -142,8 +142,8 @@ struct OneLevel {
   LoD make() const { return LoD::from_offsets({&offsets, 1}); }
 };
 
-/// The same for sequences of so many rows, none negative. If an output already has that level, the offsets are not
-/// computed.
+/// The same from the number of rows of each sequence, none negative. If an output already has that level, the offsets
+/// are not computed.
 template <Executor E>
 struct LevelOfLengths {
   const E& executor;

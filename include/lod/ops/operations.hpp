@@ -1,19 +1,17 @@
 // SPDX-License-Identifier: Apache-2.0
 /// @file
-/// All operations, without a back end: their meaning, not their implementation. <lod/lod.hpp> has them with the CPU's.
+/// All operations, without a back end: their meaning, not their implementation. <lod/lod.hpp> adds the CPU's.
 ///
 /// Outputs: an operation throws std::invalid_argument if an output overlaps something that it must not overlap, an
-/// argument or another output; a tensor counts with all of its memory. If an output may be an argument's own tensor,
-/// the two begin at the same element. Levels may be those of the output itself: they are used as they are before the
-/// call.
+/// argument or another output; all of a tensor's memory counts. If an output may be an argument's own tensor, both must
+/// begin at the same element. Levels that are passed may be the output's own: their state before the call is used.
 ///
 /// Errors: whatever throws leaves the outputs unchanged, even if memory runs out; exceptions to this are documented
-/// with the operation. On a GPU, as with the Thrust back end, the contents of results may be lost.
+/// with the operation. On a GPU, and with the Thrust back end, the contents of results may be lost.
 ///
-/// `AllOperations` lists them as types, for tables, tests and bindings, which go through all of them.
+/// `AllOperations` lists them as types, for tables, tests and bindings that visit all of them.
 ///
-/// The list of headers is also the list of kernels, which have headers of the same names. A back end includes its own
-/// by
+/// The list of headers is also the list of kernels, whose headers have the same names. A back end includes its own by
 ///
 ///     #define LOD_KERNELS(name) <lod/kernels/cpu/name.hpp>
 ///     #include <lod/ops/operations.hpp>
@@ -22,7 +20,7 @@
 #else
 // NOLINTNEXTLINE(bugprone-macro-parentheses)
 #  define LOD_HEADER(name) <lod/ops/name.hpp>
-// Without kernels of their own.
+// Operations without kernels of their own.
 #  include <lod/core/target.hpp>
 #  include <lod/ops/batch_levels.hpp>
 #  include <lod/ops/concat.hpp>
@@ -45,7 +43,7 @@
 #  include <lod/ops/time_major.hpp>
 #endif
 
-// With kernels.
+// Operations with kernels.
 #include LOD_HEADER(chunk_eval)
 #include LOD_HEADER(clip)
 #include LOD_HEADER(cross_entropy)
@@ -99,10 +97,10 @@ namespace operation {
 /// Operations, by their tags.
 template <class... Ops>
 struct List {
-  static constexpr std::size_t size = sizeof...(Ops);  ///< how many
+  static constexpr std::size_t size = sizeof...(Ops);  ///< the number of operations
 };
 
-/// What the compiler calls a tag, without its namespaces.
+/// The compiler's name of a tag, without namespaces.
 template <class Op>
 constexpr std::string_view name_of_tag() noexcept {
   // "... [with Op = lod::v1::op::add; ...]" by g++, "... [Op = lod::op::add]" by clang, "... [with Op=lod::op::add]" by
@@ -112,8 +110,8 @@ constexpr std::string_view name_of_tag() noexcept {
   const std::string_view tag = function.substr(begin, function.find_first_of(";]", begin) - begin);
   return tag.substr(tag.rfind(':') + 1);
 }
-/// The name of an operation, which is that of its tag: `name_of<op::add>` is "add". The compiler knows it, so that it
-/// is there for declared operations and for those that have a function for each form.
+/// The name of an operation, which is that of its tag: `name_of<op::add>` is "add". It works both for declared
+/// operations and for those that have a function for each form.
 template <class Op>
 inline constexpr std::string_view name_of = name_of_tag<Op>();
 

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 /// @file
 /// @ingroup row_sparse
-/// The options of optimizers, and the check that they are in their ranges.
+/// The options of optimizers, and the checks of their ranges.
 #pragma once
 
 #include <lod/core/error.hpp>
@@ -18,8 +18,8 @@ namespace lod::inline LOD_INTERFACE {
 
 /// What a row-sparse gradient does to the rows that it does not list.
 enum class Sparse {
-  LAZY,  ///< nothing: neither the parameter nor the states of these rows are read. Time: the listed rows
-  EXACT  ///< the same as a gradient of zeros: the result is that of the dense gradient, bit for bit, for finite states
+  LAZY,  ///< nothing: the parameter and the states of these rows are not read. Time: the listed rows
+  EXACT  ///< what a gradient of zeros does: the result is that of the dense gradient, bit for bit, for finite states
          ///< and finite learning rates of 0 or more. Time: all rows, except for optimizers that leave rows without a
          ///< gradient alone
 };
@@ -61,7 +61,7 @@ struct AdamOptions {
   double beta1 = 0.9;
   double beta2 = 0.999;
   double epsilon = 1e-8;
-  std::int64_t step = 0;  ///< the number of this update, from 1 on; must be given
+  std::int64_t step = 0;  ///< the number of this update, from 1 on; required
   Sparse mode = Sparse::EXACT;
 };
 
@@ -98,7 +98,7 @@ inline void check_options(const char* what, Sparse mode, std::initializer_list<O
     throw OutOfRange(detail::text({what, ": Sparse ", static_cast<int>(mode), ", expected LAZY or EXACT"}));
   }
   for (const OptimizerOption& option : options) {
-    // By their bits: with -ffast-math, comparisons assume that every number is finite.
+    // By the bits: with -ffast-math, comparisons assume that every number is finite.
     const bool finite = !detail::is_nan(option.value) && !detail::is_infinite(option.value);
     if (finite && option.value >= option.least && option.value <= option.greatest) continue;
     throw std::invalid_argument(detail::text({what, ": ", option.name, " ", to_string(Scalar(option.value)),

@@ -3,23 +3,23 @@
 /// @ingroup row_sparse
 /// Optimizers: updates of parameters by dense or row-sparse gradients.
 ///
-/// An optimizer is a rule, the formula for one number of a parameter, of its states and of its gradient; each rule is
-/// written once below. The loops over dense tensors and over listed rows are shared by all of them.
+/// An optimizer is a rule: the formula for one number of a parameter, its states and its gradient. Each rule is written
+/// once, below; all share the loops over dense tensors and over listed rows.
 ///
-/// What holds for every optimizer: parameter and states are tensors or views of the same shape and are changed in
-/// place; the gradient has that shape too, or is row-sparse with that height and row shape, its rows in any order.
-/// Repeated rows are added up first, as by `merge_add`, but without a merged copy; a gradient and its `merge_add` give
-/// the same bits. 16-bit parameters are computed as float, and their states may be float tensors, which hold small
-/// squares that 16 bits do not. One pass over the data involved. Parameter, states and gradient must not overlap.
-/// Throws ShapeMismatch if the shapes do not agree, std::invalid_argument for an option that is NaN, infinite or out of
-/// its range (`epsilon`, `l1` and `l2` are 0 or more, `rho` and the betas from 0 to 1), OutOfRange for a number that is
-/// not a Sparse; all before anything is changed.
+/// For every optimizer, parameter and states are tensors or views of the same shape and are changed in place; the
+/// gradient has that shape too, or is row-sparse with that height and row shape, its rows in any order. Repeated rows
+/// are added up first, as by `merge_add`, but without a merged copy; a gradient and its `merge_add` give the same bits.
+/// 16-bit parameters are computed as float, and their states may be float tensors, which hold small squares that 16
+/// bits do not. One pass over the data involved. Parameter, states and gradient must not overlap. Throws ShapeMismatch
+/// if the shapes do not agree, std::invalid_argument for an option that is NaN, infinite or out of its range
+/// (`epsilon`, `l1` and `l2` are 0 or more, `rho` and the betas from 0 to 1), OutOfRange for a number that is not a
+/// Sparse; all before anything is changed.
 ///
 /// A finite parameter with finite states stays finite under finite gradients. If a step of the formula overflows, or a
-/// square underflows and leaves 0 to divide by, that number is recomputed with the significant bits of a double and
+/// square underflows so that the divisor is 0, the number is recomputed with the significant bits of a double and
 /// unbounded exponents. A result beyond its tensor's type becomes the greatest or least number of that type. A quotient
-/// with divisor 0, as when there has been no gradient and `epsilon` is 0, moves nothing. Infinite and NaN numbers are
-/// handled as the formula implies.
+/// with divisor 0, as when there has been no gradient and `epsilon` is 0, counts as no change. Infinite and NaN numbers
+/// are handled as the formula implies.
 #pragma once
 
 #include <lod/core/error.hpp>
@@ -58,36 +58,32 @@ struct adagrad : elements::Floating {
 };
 struct rmsprop : elements::Floating {
   static constexpr Text text{"parameter, squares, velocity, gradient, mean",
-                             "In place: a step of RMSProp, centered where a mean is given."};
+                             "In place: a step of RMSProp, centered if a mean is given."};
 };
 struct adam : elements::Floating {
-  static constexpr Text text{
-      "parameter, mean, squares, gradient",
-      "In place: moves the parameter by means of its gradients and their squares; `step` counts from 1."};
+  static constexpr Text text{"parameter, mean, squares, gradient", "In place: a step of Adam; `step` counts from 1."};
 };
 struct ftrl : elements::Floating {
-  static constexpr Text text{"parameter, squares, linear, gradient",
-                             "In place: a step of FTRL-proximal, which follows from the states alone."};
+  static constexpr Text text{"parameter, squares, linear, gradient", "In place: a step of FTRL-proximal."};
 };
 }  // namespace lod::inline LOD_INTERFACE::op
 
 namespace lod::inline LOD_INTERFACE::kernel {
-/// rule(parameter[i], {states[0][i], ...}, gradient[i]) for i in [0, count).
+/// Calls rule(parameter[i], {states[0][i], ...}, gradient[i]) for i in [0, count).
 struct Update {};
-/// The same for the rows to[g], whose gradient is the sum of the rows of group g, rounded to the parameter's type; and
-/// with zeros for all other rows of [0, height), unless `listed_only`.
+/// The same for the rows to[g], whose gradient is the sum of the rows of group g, rounded to the parameter's type, and,
+/// unless `listed_only`, with gradient 0 for all other rows of [0, height).
 struct UpdateRows {};
 
-// A rule is called with vectors of numbers: of the parameter and of each state, which it changes, and of the gradient.
-// The functions that it calls on them (sqrt, select, ...) are found in the namespace of the vectors.
+// A rule is called with vectors of numbers of the parameter and of each state, which it changes, and of the gradient.
+// The functions that it calls on them (sqrt, select, ...) are found by argument-dependent lookup.
 
 template <class Vector>
 LOD_TAGGED LOD_HOST_DEVICE Vector number(double x) noexcept {
   return Vector(static_cast<typename Vector::value_type>(x));
 }
 
-/// a / b. If a step of an update overflowed or underflowed, it is recomputed in unbounded numbers: with those, the
-/// result is `of_zero` if b is 0.
+/// a / b. In the recomputation with unbounded exponents, the result is `of_zero` if b is 0.
 template <class V>
 LOD_TAGGED LOD_HOST_DEVICE V divided(const V& a, const V& b, [[maybe_unused]] const V& of_zero) noexcept {
   if constexpr (requires { quotient(a, b, of_zero); }) {
@@ -99,7 +95,7 @@ LOD_TAGGED LOD_HOST_DEVICE V divided(const V& a, const V& b, [[maybe_unused]] co
 
 struct SgdRule {
   using Tag = op::sgd;
-  static constexpr std::size_t states = 0;  ///< how many it has
+  static constexpr std::size_t states = 0;  ///< the number of states
 
   double rate;
 
@@ -171,7 +167,7 @@ struct CenteredRmspropRule : RmspropRule {
                                              const V& gradient) const noexcept {
     squares = number<V>(rho) * squares + number<V>(1 - rho) * gradient * gradient;
     mean = number<V>(rho) * mean + number<V>(1 - rho) * gradient;
-    // Rounding makes the difference of nearly equal numbers negative, by more than epsilon if they are large.
+    // Rounding may make the difference of nearly equal numbers negative, by more than epsilon if they are large.
     const V difference = squares - mean * mean;
     const V variance = select(difference < number<V>(0), number<V>(0), difference);
     move(parameter, velocity, gradient, variance);
@@ -182,9 +178,9 @@ struct AdamRule {
   using Tag = op::adam;
   static constexpr std::size_t states = 2;
 
-  double rate, beta1, beta2, epsilon;  // rate and epsilon including the corrections of the step
+  double rate, beta1, beta2, epsilon;  // rate and epsilon include the corrections for the step
 
-  // Not inlined: compilers move arithmetic on local variables past a change of the control word.
+  // Not inlined: compilers would move arithmetic on local variables past a change of the control word.
   LOD_TAGGED [[gnu::noinline]] explicit AdamRule(const AdamOptions& options)
       : beta1(options.beta1), beta2(options.beta2) {
     const detail::FloatingPointControl standard;
@@ -253,7 +249,7 @@ auto values_of(const G& gradient) noexcept {
   return gradient.view();
 }
 
-/// The kernels of a rule, whose states may be of the type in which 16-bit numbers are computed.
+/// The kernels of a rule. Its states may have the type in which 16-bit numbers are computed.
 template <class Rule, class T, class S = std::conditional_t<Rule::states == 0, T, kernel::Accumulator<T>>>
 using Updates =
     kernel::Instances<kernel::Instance<kernel::Update, Rule, T, T>, kernel::Instance<kernel::UpdateRows, Rule, T, T>,
@@ -277,7 +273,7 @@ struct Declared<op::adam> : Optimizer<kernel::AdamRule> {};
 template <>
 struct Declared<op::ftrl> : Optimizer<kernel::FtrlRule> {};
 
-/// One update. `names` begin the texts of errors: that of the gradient, then those of the states.
+/// One update. `names`, of the gradient and then of the states, begin the texts of errors.
 template <class Rule, Executor E, class P, Gradient G, class... States>
 void update(const E& executor, const Rule& rule, Sparse mode,
             const std::array<const char*, 1 + sizeof...(States)>& names, P& parameter, const G& gradient,

@@ -40,14 +40,14 @@ using value_type_t = typename X::value_type;
 template <class X>
 using device_t = typename X::device;
 
-/// What an operation changes in place: a tensor, or a view of values that are not const.
+/// An argument that an operation changes in place: a tensor, or a view of values that are not const.
 template <class X>
 concept MutableTensorLike = LoDTensorLike<std::remove_cvref_t<X>> &&
     !std::is_const_v<std::remove_reference_t<decltype(*std::declval<std::remove_reference_t<X>&>().data())>>;
 
 namespace operation {
 
-// Structures of results. Each can tell, without allocating, whether an output has it already, and can create it.
+// Structures of results. Each can tell, without allocating, whether an output already has it, and can create it.
 
 /// The levels of an argument.
 struct SameLevels {
@@ -87,11 +87,11 @@ struct PlainRows {
 /// New levels, written one after the other, outermost first, into scratch memory.
 class NewLevels {
  public:
-  /// Room for `levels` levels with `sequences` sequences in all. Without levels, `rows` rows. Throws InvalidLoD for
+  /// Memory for `levels` levels with `sequences` sequences in all. Without levels, `rows` rows. Throws InvalidLoD for
   /// more levels than a LoD can have.
   NewLevels(Workspace& workspace, int levels, std::int64_t sequences, std::int64_t rows = 0)
       : numbers_(workspace, room(levels, sequences)), sizes_(workspace, levels), rows_(rows) {}
-  /// The first `kept` levels of `from`, and room for `levels` more below them, with `sequences` sequences in all.
+  /// The first `kept` levels of `from`, and memory for `levels` more below them, with `sequences` sequences in all.
   NewLevels(Workspace& workspace, const LoDView& from, int kept, int levels, std::int64_t sequences,
             std::int64_t rows = 0)
       : NewLevels(workspace, kept + levels, sequences_above(from, kept) + sequences, rows) {
@@ -111,7 +111,7 @@ class NewLevels {
     const auto out = add(static_cast<std::int64_t>(offsets.size()) - 1);
     for (std::size_t i = 0; i < offsets.size(); ++i) out[i] = offsets[i] - offsets[0];
   }
-  /// The sequences of the first `levels` levels in all.
+  /// The total number of sequences of the first `levels` levels.
   static std::int64_t sequences_above(const LoDView& lod, int levels) {
     std::int64_t sequences = 0;
     for (int level = 0; level < levels; ++level) sequences += lod.size(level);
@@ -165,17 +165,17 @@ struct OutputName {
   const char* output;
 };
 
-/// The output that a caller names: a tensor, which takes the structure of the result, or a view, which must have it
-/// already. Borrowed, not copied.
+/// An output of the caller's: a tensor, which takes the structure of the result, or a view, which must already have it.
+/// Borrowed, not copied.
 template <class T, class Device>
 class Destination {
  public:
   explicit Destination(LoDTensor<T, Device>& tensor) noexcept : tensor_(&tensor) {}
   explicit Destination(const LoDTensorView<T, Device>& view) noexcept : view_(&view) {}
 
-  /// Null if it is a view.
+  /// The tensor; null if the output is a view.
   LoDTensor<T, Device>* tensor() const noexcept { return tensor_; }
-  /// Only if it is one.
+  /// The view, if the output is one.
   const LoDTensorView<T, Device>& view() const noexcept { return *view_; }
 
  private:
@@ -184,7 +184,7 @@ class Destination {
 };
 
 /// Memory that an operation reads, or another output that it writes, and its name in error texts: an output must not
-/// overlap it. A tensor counts with all of its memory: former values may still be viewed.
+/// overlap it. All of a tensor's memory counts, since views of former values may exist.
 class OtherMemory {
  public:
   template <class T, class Device>
@@ -207,7 +207,7 @@ class OtherMemory {
   OtherMemory(const char* name, const Optional& x) noexcept
       : OtherMemory(name, x.data(), x ? x->rows() * x->row_size() : 0, sizeof(*x.data())) {}
 
-  /// The same, if the operation can be done in place of it: the output may begin where this does.
+  /// The same for an operation that can work in place: the output may begin where this does.
   OtherMemory in_place(bool allowed) const noexcept {
     OtherMemory same = *this;
     same.in_place_ = allowed;
@@ -238,7 +238,7 @@ class OtherMemory {
   bool in_place_ = false;
 };
 
-/// An argument in whose place the operation can be done: the output may begin where it does.
+/// An argument of an operation that can work in place: the output may begin where it does.
 template <class X>
 OtherMemory in_place(const char* name, const X& x, bool allowed = true) noexcept {
   return OtherMemory(name, x).in_place(allowed);
@@ -249,7 +249,8 @@ OtherMemory in_place(const char* name, const X& x, bool allowed = true) noexcept
 }
 /// Throws std::invalid_argument if an output, which is a tensor or a view, overlaps one of the others.
 template <class Y>
-void check_apart(const OutputName& name, const Y& y, std::initializer_list<OtherMemory> others) {
+[[gnu::always_inline]] inline void check_apart(const OutputName& name, const Y& y,
+                                               std::initializer_list<OtherMemory> others) {
   const OtherMemory written(name.output, y);
   for (const OtherMemory& other : others) {
     if (other.overlaps(written)) throw_overlap(name, other);
@@ -291,7 +292,7 @@ class [[nodiscard]] Output : public LoDTensorView<T, Device> {
  public:
   /// An output that already has its structure.
   explicit Output(const LoDTensorView<T, Device>& view) noexcept : LoDTensorView<T, Device>(view) {}
-  /// `next` becomes y.
+  /// `next` replaces y at the end.
   Output(LoDTensor<T, Device>& y, LoDTensor<T, Device> next) noexcept
       : LoDTensorView<T, Device>(next.view()),
         y_(&y),
@@ -313,7 +314,7 @@ class [[nodiscard]] Output : public LoDTensorView<T, Device> {
   int exceptions_ = 0;
 };
 
-/// The shape for so many rows. Throws ShapeMismatch if they have more elements than 64 bits can count.
+/// The shape of `rows` rows. Throws ShapeMismatch if they have more elements than 64 bits can count.
 inline Shape result_shape(const OutputName& name, std::int64_t rows, const Shape& row_shape) {
   try {
     return Shape(rows, row_shape);
@@ -322,23 +323,31 @@ inline Shape result_shape(const OutputName& name, std::int64_t rows, const Shape
   }
 }
 
-/// Where to write a result of this structure and row shape. An output that already has them is written in place, so
-/// that a second call allocates nothing. Memory for a tensor comes from its own resource, or from `resource` if it has
-/// none. Throws ShapeMismatch for a view that does not have them, for a tensor on user's memory that is too small, and
-/// if sizes overflow.
+/// `fit` for a tensor that has not all of the result yet.
 template <class T, class Device, class Structure>
-Output<T, Device> fit(const OutputName& name, LoDTensor<T, Device>& y, const Structure& structure,
-                      const Shape& row_shape, typename Device::memory_resource* resource) {
-  const bool fits = y.resource() && structure.is(y.lod_view()) && y.row_shape() == row_shape;
-  if (fits && y.capacity() >= y.rows() * y.row_size()) return Output<T, Device>(y.view());
+[[gnu::noinline]] Output<T, Device> fit_anew(const OutputName& name, LoDTensor<T, Device>& y,
+                                             const Structure& structure, const Shape& row_shape, bool fits,
+                                             typename Device::memory_resource* resource) {
   try {
-    // A tensor may have all but memory, which it has given back: see detail::give_up_memory.
+    // A tensor may have the structure but no memory: see detail::give_up_memory.
     const std::int64_t rows = structure.rows();
     return Output<T, Device>(
         y, y.resized(fits ? y.lod() : structure.make(), row_shape, rows, y.resource() ? y.resource() : resource));
   } catch (const ShapeMismatch& error) {
     throw ShapeMismatch(detail::text({name.text(), ": ", error.what()}));
   }
+}
+/// Where to write a result of this structure and row shape. An output that already has them is written in place, so
+/// that a second call allocates nothing. Memory for a tensor comes from its own resource, or from `resource` if it has
+/// none. Throws ShapeMismatch for a view that does not have them, for a tensor on user's memory that is too small, and
+/// if sizes overflow.
+template <class T, class Device, class Structure>
+[[gnu::always_inline]] inline Output<T, Device> fit(const OutputName& name, LoDTensor<T, Device>& y,
+                                                    const Structure& structure, const Shape& row_shape,
+                                                    typename Device::memory_resource* resource) {
+  const bool fits = y.resource() && structure.is(y.lod_view()) && y.row_shape() == row_shape;
+  if (fits && y.capacity() >= y.rows() * y.row_size()) return Output<T, Device>(y.view());
+  return fit_anew(name, y, structure, row_shape, fits, resource);
 }
 template <class T, class Device, class Structure>
 Output<T, Device> fit(const OutputName& name, const LoDTensorView<T, Device>& y, const Structure& structure,
@@ -356,7 +365,7 @@ constexpr void check_device() noexcept {
   static_assert(std::same_as<device_t<X>, typename E::device>,
                 "the tensors of an operation are in the memory of its executor's device: lod::to brings them there");
 }
-/// A compile error unless an output is in that memory and has elements of type T, or T is void.
+/// A compile error unless an output is in the executor's memory and has elements of type T, or T is void.
 template <class E, class T, class Y>
 constexpr void check_output() noexcept {
   check_device<E, Y>();
@@ -376,9 +385,10 @@ auto prepare(const E& executor, const OutputName& name, Y&& y, const Structure& 
   return fit(name, y, structure, row_shape, executor.resource());
 }
 template <class T, Executor E, class Device, class Structure>
-Output<T, Device> prepare(const E& executor, const OutputName& name, const Destination<T, Device>& y,
-                          const Structure& structure, const Shape& row_shape,
-                          std::initializer_list<OtherMemory> others) {
+[[gnu::always_inline]] inline Output<T, Device> prepare(const E& executor, const OutputName& name,
+                                                        const Destination<T, Device>& y, const Structure& structure,
+                                                        const Shape& row_shape,
+                                                        std::initializer_list<OtherMemory> others) {
   check_apart(name, y, others);
   if (y.tensor()) return fit(name, *y.tensor(), structure, row_shape, executor.resource());
   return fit(name, y.view(), structure, row_shape, executor.resource());
@@ -443,7 +453,7 @@ void check_has_level(const View& x, const Subject& what) {
   if (x.levels() == 0) throw_no_level(what);
 }
 
-/// For error texts: where the offsets of a level, counted from the first, are not those expected.
+/// For error texts: where the offsets of a level, counted from its first one, differ from those expected.
 inline std::string difference(std::span<const std::int64_t> found, std::span<const std::int64_t> expected) {
   if (found.size() != expected.size()) {
     return detail::text({found.size() - 1, " sequences, expected ", expected.size() - 1});

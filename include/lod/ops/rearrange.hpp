@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 /// @file
-/// Copying the sequences of one batch as they are, or in another order: for operations that only move sequences.
+/// Copying the sequences of a batch, in the same or another order, for operations that only move sequences.
 #pragma once
 
 #include <lod/core/error.hpp>
@@ -66,8 +66,7 @@ struct RestoredLevels : Takes<Tensor, BatchLevels>, Launches<kernel::CopyValues>
 template <Executor E, class View>
 class Rearrangement {
  public:
-  /// element(i) returns which sequence is the i-th of the `count` of the result. They may repeat, and some may be left
-  /// out.
+  /// Sequence i of the result, which has `count`, is sequence element(i) of x. Sequences may repeat or be left out.
   template <class Element>
   Rearrangement(const E& executor, const char* what, const View& x, std::int64_t count, const Element& element)
       : executor_(executor),

@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 /// @file
-/// Common parts of the ready-made recurrent networks (lstm.hpp, gru.hpp): the rows of a ragged batch by time steps, and
-/// the states of its sequences by rank.
+/// What lstm.hpp and gru.hpp have in common: the rows of a ragged batch by time steps, and the states of its sequences
+/// by rank.
 ///
 /// All sequences take a step together, the longest first. So step t is a block with a row for each sequence longer than
-/// t, the steps are contiguous, and the sequences that go on are always the upper part of a block: nothing is padded,
-/// nothing is masked, and no product is larger than necessary.
+/// t, the steps are contiguous, and the sequences that continue are always the first rows of a block: nothing is
+/// padded, nothing is masked, and no product is larger than necessary.
 #pragma once
 
 #include <lod/core/error.hpp>
@@ -34,11 +34,11 @@
 namespace lod::inline LOD_INTERFACE::kernel {
 /// run(executor, x, rows, columns, y): y[j][i] = x[i][j].
 struct TransposeMatrix {};
-/// run(executor, rows, step): calls step(lanes, row, column) for all numbers of `rows` rows of step.size numbers each:
-/// `lanes` stands for one of them, or for as many as a vector has. lanes.load(x, at) are those from x[at] on, zeros if
-/// x is null; lanes.store(y, numbers) writes them; lanes.one() is 1; lanes.if_positive(condition, x) is x where
-/// the condition is greater than 0, and 0 elsewhere. So a formula is written once for all executors. step.arrays is how
-/// many numbers it touches for each number of a row.
+/// run(executor, rows, step): calls step(lanes, row, column) for all numbers of `rows` rows of step.size numbers each.
+/// `lanes` stands for one number, or for as many as a vector has: lanes.load(x, at) reads them from x[at] on, zeros if
+/// x is null; lanes.store(y, numbers) writes them; lanes.one() is 1; lanes.if_positive(condition, x) is x where the
+/// condition is greater than 0, and 0 elsewhere. So a formula is written once for all executors. step.arrays is how
+/// many numbers the step touches for each number of a row.
 struct StepStates {};
 }  // namespace lod::inline LOD_INTERFACE::kernel
 
@@ -57,8 +57,7 @@ inline bool ranks_rows(const RankTable& table, const LoDView& x, int level) {
   return true;
 }
 
-/// A new table in place of `table`, which ranks the sequences of `level` by their rows; none if `table` does so
-/// already.
+/// A table that ranks the sequences of `level` by their rows, to replace `table`; none if `table` already does so.
 inline std::optional<RankTable> next_table(const RankTable& table, const LoDView& x, int level) {
   if (ranks_rows(table, x, level)) return std::nullopt;
   const auto rows = x.absolute_offsets(level);
@@ -82,7 +81,7 @@ void project_rows(const E& executor, std::int64_t rows, const T* x, std::int64_t
                        columns);
 }
 
-/// The order of rows and sequences by time steps, in scratch memory.
+/// The order of rows by time steps and of sequences by rank, in scratch memory.
 template <Executor E>
 class StepOrder {
  public:
@@ -177,8 +176,8 @@ class StepOrder {
     to_steps(x, d, by_steps.data());
     project_rows<E, T>(executor_, rows(), by_steps.data(), d, weights, bias, columns, gates);
   }
-  /// Its gradients: with respect to x in the order of the batch, to W and to the bias, which may be null. `dgates` are
-  /// those with respect to the gates, by steps.
+  /// The gradients of `project`: with respect to x in the order of the batch, to W, and to the bias, which may be null.
+  /// `dgates` are those with respect to the gates, by steps.
   template <class T>
   void project_grad(const T* x, std::int64_t d, const T* weights, const T* dgates, std::int64_t columns, T* dx,
                     T* dweights, T* dbias) const {
@@ -191,14 +190,15 @@ class StepOrder {
     from_steps(by_steps.data(), d, dx);
     if (dbias) sum_columns(executor_, dgates, rows(), columns, dbias);
   }
-  /// The gradient with respect to U, by which the states before each step, of `size` numbers, are multiplied. `after`
-  /// are the states after each step, `initial` those before step 0, by rank; null stands for zeros. `dproducts` are the
-  /// gradients with respect to the products, by steps; their rows are `stride` numbers apart, those of `dweights`
-  /// `weights_stride`.
+  /// The gradient with respect to U, which multiplies the states before each step, `size` numbers each. `after` are the
+  /// states after each step, `initial` those before step 0, by rank; null stands for zeros. `dproducts` are the
+  /// gradients with respect to the products, by steps. Rows of `dproducts` are `stride` numbers apart, rows of
+  /// `dweights` `weights_stride`.
   template <class T>
   void recur_grad(const T* after, const T* initial, std::int64_t size, std::int64_t columns, const T* dproducts,
                   std::int64_t stride, T* dweights, std::int64_t weights_stride) const {
-    // The states before a step are the upper part of those after the one before: a copy makes them all one matrix.
+    // The states before a step are the first rows of those after the previous step: a copy makes all of them one
+    // matrix.
     const std::int64_t first = initial ? 0 : 1, count = std::max<std::int64_t>(steps() - first, 0);
     const std::int64_t skipped = count > 0 ? starts_[first] : rows();
     const kernel::Scratch<E, T> before(executor_, (rows() - skipped) * size);
@@ -223,14 +223,14 @@ class StepOrder {
 
   const E& executor_;
   const RankTable& table_;
-  Array<E, std::int64_t> starts_;     // of the steps
+  Array<E, std::int64_t> starts_;     // where each step begins
   Array<E, std::int64_t> rows_;       // for each position among the steps, the row of the batch
-  Array<E, std::int64_t> places_;     // and the inverse
+  Array<E, std::int64_t> places_;     // the inverse
   Array<E, std::int64_t> sequences_;  // for each rank, the sequence
-  Array<E, std::int64_t> ranks_;      // and the inverse
+  Array<E, std::int64_t> ranks_;      // the inverse
 };
 
-/// Whatever a failed run has written into its trace is invalid: gradients then reject the trace.
+/// If a run fails, marks its trace as invalid, so that gradients reject it.
 template <class Trace>
 class NoTraceOnError {
  public:
@@ -278,7 +278,7 @@ void check_states(const View& found, std::int64_t sequences, std::int64_t size, 
   check_row_shape(found.row_shape(), {size}, what);
 }
 
-/// Throws ShapeMismatch unless a trace is that of a run over x, with so many hidden numbers.
+/// Throws ShapeMismatch unless the trace is that of a run over x with `size` hidden units.
 template <class Trace, class View>
 void check_trace(const Trace& trace, const View& x, std::int64_t size, const char* what) {
   const bool fits = trace.level < x.levels() && ranks_rows(trace.table, x.lod_view(), trace.level);
@@ -287,8 +287,8 @@ void check_trace(const Trace& trace, const View& x, std::int64_t size, const cha
   }
 }
 
-/// The size of a hidden state, from the weights. Throws ShapeMismatch for weights that do not fit. Without weights of
-/// the input, if these may be omitted, the rows of x are numbers for all gates.
+/// The size of a hidden state, from the weights. Throws ShapeMismatch for weights that do not fit. If the input's
+/// weights may be and are omitted, the rows of x are already the products for all gates.
 inline std::int64_t infer_hidden_size(const infer::Batch& x, LoDTensorDesc input, const LoDTensorDesc& recurrent,
                                       std::int64_t gates, const char* what, bool may_omit_input = false) {
   const std::string names[] = {detail::text({what, ": weights.recurrent"}), detail::text({what, ": weights.input"})};
@@ -320,7 +320,7 @@ inline void infer_vector(const LoDTensorDesc& vector, DataType type, std::int64_
     throw ShapeMismatch(detail::text({what, " of ", numbers, " numbers, expected ", size, " or none"}));
   }
 }
-/// Throws ShapeMismatch unless initial states may be like the last ones, or are omitted.
+/// Throws ShapeMismatch unless initial states have the shape of the last ones, or are omitted.
 inline void infer_initial(const LoDTensorDesc& states, const infer::Batch& last, const char* what) {
   if (states.tensor.dims.empty() || states.tensor.dims.front() == 0) return;
   const infer::Batch given(states, what);

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 /// @file
-/// Common parts of the cells of the ready-made recurrent networks (lstm_cell.hpp, gru_cell.hpp), which take one step:
-/// what the rows of the input contribute to the gates, and gradients that are added up from step to step.
+/// What lstm_cell.hpp and gru_cell.hpp have in common: the contributions of the input's rows to the gates, and
+/// gradients that are added up from step to step.
 #pragma once
 
 #include <lod/core/error.hpp>
@@ -23,19 +23,19 @@ namespace lod::inline LOD_INTERFACE::inline LOD_TARGET {
 
 namespace operation {
 
-/// Throws ShapeMismatch unless there are so many rows of `columns` numbers.
+/// Throws ShapeMismatch unless there are `rows` rows of `columns` numbers.
 template <class View>
 void check_matrix(const View& found, std::int64_t rows, std::int64_t columns, const Subject& what) {
   check_row_count(found.rows(), rows, what);
   check_row_shape(found.row_shape(), {columns}, what);
 }
 
-/// Whether the rows of x are multiplied by weights; without these, rows of `columns` numbers are products already.
+/// Whether the rows of x are multiplied by weights; without weights, they are already products of `columns` numbers.
 template <class X, class Weights>
 bool is_projected(const X& x, const Weights& input, std::int64_t columns) {
   return input.rows() > 0 || x.row_size() != columns;
 }
-/// What the rows of x contribute to the gates: x W + bias, or x + bias without weights.
+/// The contributions of the rows of x to the gates: x W + bias, or x + bias without weights.
 template <Executor E, class T>
 void cell_gates(const E& executor, const Input<E, T>& x, const LoDTensor<T, typename E::device>& input,
                 const LoDTensor<T, typename E::device>& bias, std::int64_t columns, T* gates) {
@@ -48,7 +48,7 @@ void cell_gates(const E& executor, const Input<E, T>& x, const LoDTensor<T, type
     copy_rows(executor, x, gates);
   }
 }
-/// The gradients with respect to the weights and to x, where it is projected; without weights dx is `dgates` itself.
+/// The gradients with respect to the weights and x; without weights dx is `dgates` itself.
 template <Executor E, class T>
 void cell_gates_grad(const E& executor, const Input<E, T>& x, const LoDTensor<T, typename E::device>& input,
                      const T* dgates, std::int64_t columns, bool adds, T* dinput, T* dx) {
@@ -57,8 +57,8 @@ void cell_gates_grad(const E& executor, const Input<E, T>& x, const LoDTensor<T,
                        columns);
   matrix_product<E, T>(executor, false, true, rows, d, columns, 1, dgates, columns, input.data(), columns, 0, dx, d);
 }
-/// The gradient with respect to the first `count` columns of U, by which `states`, of which there may be none, are
-/// multiplied. Rows of U and of `dproducts` have `columns` numbers.
+/// The gradient with respect to the first `count` columns of U, which multiplies `states` (there may be none). Rows of
+/// U and of `dproducts` have `columns` numbers.
 template <Executor E, class T>
 void recurrent_grad(const E& executor, const Input<E, T>& states, std::int64_t size, std::int64_t count,
                     const T* dproducts, std::int64_t columns, bool adds, T* drecurrent) {
@@ -66,7 +66,7 @@ void recurrent_grad(const E& executor, const Input<E, T>& states, std::int64_t s
                        adds ? 1 : 0, drecurrent, columns);
 }
 
-/// Prepares a gradient with respect to weights; one that is added to must have their shape.
+/// Prepares a gradient with respect to weights; if it is to be added to, it must already have their shape.
 template <Executor E, class T, class Device>
 Output<T, Device> prepare_sum(const E& executor, const OutputName& name, LoDTensor<T, Device>& dweights,
                               const LoDTensor<T, Device>& weights, bool adds) {
@@ -76,7 +76,7 @@ Output<T, Device> prepare_sum(const E& executor, const OutputName& name, LoDTens
   }
   return prepare_like(executor, name, dweights, weights);
 }
-/// The sums of columns [first, first + count) of rows of `columns` numbers; added to what is there, if `adds`.
+/// The sums of columns [first, first + count) of rows of `columns` numbers; added to the output if `adds`.
 template <Executor E, class T>
 void sum_some_columns(const E& executor, const T* x, std::int64_t rows, std::int64_t columns, std::int64_t first,
                       std::int64_t count, bool adds, T* sums) {
@@ -91,7 +91,7 @@ void sum_some_columns(const E& executor, const T* x, std::int64_t rows, std::int
   }
 }
 
-/// Copies the gradients with respect to states, of which there may be none: then zeros.
+/// Copies the gradients with respect to states; zeros if there are no states.
 template <Executor E, class T>
 void copy_states(const E& executor, const Input<E, T>& states, std::int64_t count, T* to) {
   if (given(states)) return copy_rows(executor, states, to);

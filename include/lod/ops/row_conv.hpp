@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 /// @file
 /// @ingroup restructuring
-/// Look-ahead convolution: each column weighted over the rows that follow.
+/// Look-ahead convolution: weighted sums of each row and the rows that follow it, column by column.
 #pragma once
 
 #include <lod/core/error.hpp>
@@ -22,7 +22,7 @@ namespace lod::inline LOD_INTERFACE {
 
 /// The options of `row_conv`.
 struct RowConvOptions {
-  int level = -1;  ///< the level whose sequences it does not look beyond; by default the last
+  int level = -1;  ///< the level whose sequences it stays within; by default the last
 };
 
 /// The result of `row_conv_grad`.
@@ -94,10 +94,9 @@ struct Declared<op::row_conv_grad> : Takes<Tensor, Tensor, Tensor>,
 
 }  // namespace operation
 
-/// For each row the sum of it and of those that follow, weighted by the rows of `filter`: y[t] = x[t] * filter[0] + x[t
-/// + 1] * filter[1] + ..., column by column, up to the end of the sequence of `level`. The filter has rows of the shape
-/// of x's, one for each row of the look-ahead; row shape and LoD as x. Semantics: PaddlePaddle's row_conv, with any
-/// level.
+/// y[t] = x[t] * filter[0] + x[t + 1] * filter[1] + ..., column by column, up to the end of the sequence of `level`.
+/// The filter has the row shape of x, and a row for each term of the sum. Row shape and LoD as x. Semantics:
+/// PaddlePaddle's row_conv, with any level.
 ///
 /// The terms are added in this order, in float for float16 and bfloat16. `y` must not overlap the arguments. Throws
 /// InvalidLoD if x has no level, OutOfRange for the level, ShapeMismatch if the row shape of the filter differs.
@@ -105,7 +104,7 @@ inline constexpr operation::Call<op::row_conv> row_conv{};
 inline constexpr operation::CallInto<op::row_conv> row_conv_into{};
 
 /// The gradients of `row_conv`: dx with the levels and the row shape of x, dfilter as the filter. The levels of dy are
-/// ignored. The sums for the filter follow one tree: the bits do not depend on threads, and the error does not grow
+/// ignored. The sums for the filter have a fixed order: the bits do not depend on threads, and the error does not grow
 /// with the number of rows. The outputs must not overlap the arguments. If memory runs out, their contents are lost.
 /// Throws as `row_conv`, and ShapeMismatch unless dy has the shape of x.
 inline constexpr operation::Call<op::row_conv_grad> row_conv_grad{};

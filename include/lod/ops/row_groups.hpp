@@ -18,22 +18,22 @@
 #include <span>
 
 namespace lod::inline LOD_INTERFACE::kernel {
-/// Sorts ids[0 .. count), which are in [0, height): `order` are their positions by ascending id, equal ids in the order
-/// of their positions; unique[g] is the g-th id that occurs, at order[groups[g] .. groups[g+1]). Returns their number.
-/// On a GPU, where the CPU does not wait for that, it returns `count`, and empty groups of the id `no_row` follow those
-/// that occur.
+/// Sorts ids[0 .. count), which are in [0, height): `order` are their positions by ascending id, equal ids by ascending
+/// position. unique[g] is the g-th id that occurs, at the positions order[groups[g] .. groups[g+1]). Returns the number
+/// of groups. On a GPU, where the CPU does not wait for that number, returns `count`, and empty groups with the id
+/// `no_row` follow the others.
 struct GroupRows {};
 /// A sentinel greater than all ids.
 inline constexpr std::int64_t no_row = std::numeric_limits<std::int64_t>::max();
 /// On a GPU. run(executor, listed, count, height, order, unique, groups, names): the same for ids that have already
-/// been listed, with `order` set to 0, 1, ...; ids equal to `height` are in no group. The list is overwritten. names[g]
-/// = unique[g], -1 for `no_row`; `names` may be null.
+/// been listed, with `order` set to 0, 1, ...; ids equal to `height` are in no group. Overwrites the list. names[g] =
+/// unique[g], or -1 for `no_row`; `names` may be null.
 struct GroupListed {};
 /// On a GPU. run(executor, ids, values, count, row_size, height, first, listed, order, rows, zeros, zero_count):
-/// listed[first + i] = ids[i], or `height` if that is not a row; order[first + i] = first + i, and rows[first + i] is
-/// the address of row i of the values. Also sets zeros[0 .. zero_count) to 0.
+/// listed[first + i] = ids[i], or `height` if that is outside [0, height); order[first + i] = first + i; rows[first +
+/// i] is the address of row i of the values. Also sets zeros[0 .. zero_count) to 0.
 struct ListRows {};
-/// On a GPU. run(executor, order, groups, of): of[order[k]] = the group of k, -1 if it is in none.
+/// On a GPU. run(executor, order, groups, of): of[order[k]] = the group of k, or -1 if it is in none.
 struct GroupOfRows {};
 /// The rows of row-sparse tensors, numbered consecutively: contiguous rows from `first` on, whose addresses are
 /// computed, or those whose addresses are in `list`.
@@ -47,9 +47,9 @@ struct NumberedRows {
     return list ? list[i] : first + i * row_size;
   }
 };
-/// run(executor, type, rows, order, groups, row_size, to, y), with `rows` as `NumberedRows`: y[to[g]], or y[g] if `to`
-/// is null, = the rows rows[order[k]], k in group g, pooled as SUM, AVERAGE or SQRT. Each sum follows the tree of
-/// sequence sums, over the rows in the order of their positions.
+/// run(executor, type, rows, order, groups, row_size, to, y), with `rows` as `NumberedRows`: pools the rows
+/// rows[order[k]], k in group g, by SUM, AVERAGE or SQRT, into y[to[g]], or into y[g] if `to` is null. Each sum has the
+/// order of additions of sequence sums, over the rows by ascending position.
 struct SumGroups {};
 /// y[i] = 0 for i in [0, count).
 struct SetZero {};
@@ -59,7 +59,7 @@ namespace lod::inline LOD_INTERFACE::inline LOD_TARGET {
 
 namespace operation {
 
-/// How many rows are listed in all of them.
+/// The total number of rows that the sources list.
 template <class T, class Device>
 std::int64_t count_rows(std::span<const SelectedRows<T, Device>* const> sources) {
   std::int64_t total = 0;
@@ -96,7 +96,7 @@ class RowGroups {
  public:
   using Sparse = SelectedRows<T, typename E::device>;
 
-  /// On a GPU the ids that occur, then -1, are also written to `names`, unless it is null, and `zeros` are set to 0.
+  /// On a GPU the ids that occur, then -1, are also written to `names` unless it is null, and `zeros` is set to 0.
   RowGroups(const E& executor, std::span<const Sparse* const> sources, std::int64_t* names = nullptr,
             std::span<T> zeros = {})
       : count_(count_rows<T>(sources)),

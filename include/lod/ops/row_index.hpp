@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 /// @file
 /// @ingroup reductions
-/// Row numbers as results, and as arguments of gradients: of winning rows, sorted rows, the greatest rows.
+/// Row numbers as results, and as arguments of gradients: those of winning, sorted or greatest rows.
 #pragma once
 
 #include <lod/core/error.hpp>
@@ -37,8 +37,8 @@ struct IndexedRows {
 /// How row numbers are converted: counted from the first row of their sequence, or of the batch.
 enum class Renumbering : int { TO_SEQUENCE, TO_BATCH, KEEP };
 
-/// The new number of row `row`, counted as before, of sequence i; -1 if it is not a row of a sequence. `places`, if not
-/// null, says which rows of another batch the rows of a batch are: these are renumbered.
+/// The new number of row `row`, counted in the old way, of sequence i; -1 if it is not a row of a sequence. If `places`
+/// is not null, it maps rows to rows of another batch, whose numbers are converted.
 LOD_TAGGED LOD_HOST_DEVICE inline std::int64_t renumbered(std::int64_t row, std::int64_t i, const Segments& sequences,
                                                           const std::int64_t* places,
                                                           Renumbering renumbering) noexcept {
@@ -81,8 +81,8 @@ void renumber(const E& executor, const std::int64_t* index, const kernel::Indexe
   }
 }
 
-/// Converts an index whose rows are counted from the first of the batch to the requested origin; those of part i are
-/// rows of sequence i.
+/// Converts an index whose rows are counted from the first of the batch to the requested origin; part i of it refers to
+/// sequence i.
 template <Executor E>
 void count_by(const E& executor, RowIndex counted, const kernel::Segments& parts, const kernel::Segments& sequences,
               std::int64_t* index) {
@@ -94,7 +94,7 @@ void count_by(const E& executor, RowIndex counted, const kernel::Segments& parts
 template <Executor E>
 class RowsOfBatch {
  public:
-  /// For `count` numbers.
+  /// An index of `count` numbers.
   RowsOfBatch(const E& executor, const std::int64_t* index, std::int64_t count, RowIndex counted,
               const kernel::IndexedRows& rows, const kernel::Segments& sequences)
       : numbers_(executor, counted == RowIndex::SEQUENCE ? count : 0), index_(index) {
@@ -136,7 +136,7 @@ inline infer::Batch infer_index(const infer::Batch& values, RowIndex counted, co
   return {DataType::INT64, values.rows, values.row_shape, counted == RowIndex::SEQUENCE ? values.levels : 0};
 }
 
-/// The valid numbers of an index for a sequence of these rows: `length` numbers from first on.
+/// The valid numbers of an index for one sequence: `length` numbers from `first` on.
 struct IndexRange {
   std::int64_t first, length;
   IndexRange(RowIndex counted, std::int64_t begin, std::int64_t rows) noexcept

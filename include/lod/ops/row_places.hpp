@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 /// @file
-/// Row-sparse outputs. On a GPU they have places for as many rows as there may be.
+/// Row-sparse outputs. On a GPU they have places for the greatest possible number of rows.
 #pragma once
 
 #include <lod/core/error.hpp>
@@ -49,7 +49,7 @@ class RowsOutput {
   ~RowsOutput() {
     values_.reset();
     ids_.reset();
-    // Its tensors have these sizes by now.
+    // Its tensors have these sizes by now, so this cannot fail.
     if (out_ && std::uncaught_exceptions() == exceptions_) out_->resize(count_, height_, row_shape_);
   }
 

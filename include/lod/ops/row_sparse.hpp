@@ -25,7 +25,7 @@ struct scatter : elements::Number {
   static constexpr Text text{"g, op, dense", "In place: dense = dense op g, in the rows that g lists."};
 };
 struct scatter_grad : elements::Floating {
-  static constexpr Text text{"dy, g, op, dense", "The gradients of `scatter`, where dense is as it was before."};
+  static constexpr Text text{"dy, g, op, dense", "The gradients of `scatter`; `dense` is the tensor as it was before."};
 };
 struct scale : elements::Number {
   static constexpr Text text{"g, factor", "SelectedRows with values times a number."};
@@ -34,7 +34,7 @@ struct scale : elements::Number {
 
 namespace lod::inline LOD_INTERFACE {
 
-/// What `scatter` makes of a row y of the dense tensor and a row g that is listed for it.
+/// How `scatter` combines a row y of the dense tensor with a row g that is listed for it.
 enum class ScatterOp {
   ASSIGN,  ///< y = g
   ADD,     ///< y = y + g
@@ -48,8 +48,8 @@ enum class ScatterOp {
 /// The result of `scatter_grad`.
 template <class T, class Device = Cpu>
 struct ScatterGrad {
-  LoDTensor<T, Device> dense;  ///< by the dense tensor as it was before; rows and levels as dy
-  SelectedRows<T, Device> g;   ///< by the rows listed: the same rows
+  LoDTensor<T, Device> dense;  ///< with respect to the former dense tensor; rows and levels as dy
+  SelectedRows<T, Device> g;   ///< with respect to the listed rows: the same rows
 };
 
 }  // namespace lod::inline LOD_INTERFACE
@@ -57,10 +57,11 @@ struct ScatterGrad {
 namespace lod::inline LOD_INTERFACE::kernel {
 /// run(executor, f, rows, order, groups, row_size, to, y): y[to[g]] = f(y[to[g]], the sum of the rows of group g).
 struct ScatterSums {};
-/// The same with the rows of group g one after the other: y[to[g]] = f(y[to[g]], rows[order[k]]) for each k in it.
+/// The same with the rows of group g one after the other: y[to[g]] = f(y[to[g]], rows[order[k]]) for each k in the
+/// group.
 struct ScatterRows {};
 /// run(executor, f, rows, order, groups, row_size, to, x, d, dg): the gradient of `ScatterRows`, where x is the former
-/// y. On entry d[to[g]] is the gradient with respect to y, on return that with respect to x, and dg[order[k]] that with
+/// y. d[to[g]] is on entry the gradient with respect to y, on return with respect to x; dg[order[k]] becomes that with
 /// respect to rows[order[k]]. f.by_dense(a, b, c) and f.by_listed(a, b, c) are the derivatives of c = f(a, b).
 struct ScatterRowsGrad {};
 
@@ -149,10 +150,10 @@ void check_scatter_divisors(ScatterOp op, const Groups& groups, std::int64_t row
 
 }  // namespace operation
 
-/// dense = dense op g, in the rows that g lists; the others are left alone. Rows that are listed repeatedly: ADD and
-/// SUB take their sum, as `merge_add` has it before it is rounded; ASSIGN takes the last; the others are applied once
-/// for each, in the order in which they are listed. Integers wrap around. One pass over the rows listed. `dense`, a
-/// tensor or a view with the height and the row shape of g, must not overlap it; its levels do not count.
+/// dense = dense op g in the rows that g lists; the others stay unchanged. For rows that are listed repeatedly, ADD and
+/// SUB use the sum, as computed by `merge_add` before rounding; ASSIGN uses the last; the others are applied once for
+/// each listed row, in order. Integers wrap around. One pass over the rows listed. `dense`, a tensor or a view with the
+/// height and the row shape of g, must not overlap it; its levels are ignored.
 ///
 /// The gradients are `scatter_grad`. Throws ShapeMismatch if height or row shape differ, OutOfRange if an integer would
 /// be divided by 0 and for a number that is not a ScatterOp. Semantics: PaddlePaddle's UpdateToTensor.
@@ -248,17 +249,17 @@ struct Declared<op::scale> : Takes<Of<SelectedRows>, Scalar>, Gives<Of<SelectedR
 
 }  // namespace operation
 
-/// The gradients of `scatter`, from that by its result: `dense` is the tensor as it was before. Rows that g does not
-/// list keep their dy. Of a row that is listed repeatedly, each time gets its own gradient; of ASSIGN, which takes the
-/// last, the others get 0. `ddense` may be dy's own tensor, but overlap in no other way; nor must `dg`. Throws
-/// ShapeMismatch if heights or row shapes differ.
+/// The gradients of `scatter`: dy is the gradient with respect to its result, `dense` the tensor as it was before. Rows
+/// that g does not list keep their dy. Each listing of a repeated row gets its own gradient; for ASSIGN, all but the
+/// last get 0. `ddense` may be dy's own tensor, but must not overlap the arguments otherwise; `dg` must not overlap
+/// them at all. Throws ShapeMismatch if heights or row shapes differ.
 inline constexpr operation::Call<op::scatter_grad> scatter_grad{};
 inline constexpr operation::CallInto<op::scatter_grad> scatter_grad_into{};
 
-/// The sum of two row-sparse tensors: the rows of a, then those of b, as they are. Nothing is added up here: repeated
-/// rows count as their sum wherever they go, and `merge_add(a, b)` makes them one. The gradients are the first and the
-/// last rows of that of the result. Throws ShapeMismatch unless both have the same height and row shape. `out` must be
-/// neither a nor b. Semantics: PaddlePaddle's SelectedRowsAdd.
+/// The sum of two row-sparse tensors: the rows of a, then those of b, unchanged. Repeated rows stand for their sum;
+/// `merge_add(a, b)` adds them up. The gradients are the first and the last rows of the gradient with respect to the
+/// result. Throws ShapeMismatch unless both have the same height and row shape. `out` must be neither a nor b.
+/// Semantics: PaddlePaddle's SelectedRowsAdd.
 template <Executor E, class T>
 void add_rows_into(op::add, const E& executor, const SelectedRows<T, typename E::device>& a,
                    const SelectedRows<T, typename E::device>& b, SelectedRows<T, typename E::device>& out) {
@@ -298,9 +299,9 @@ template <class T, class Device>
   return add_rows(op::add(), default_executor<Device>(), a, b);
 }
 
-/// The sum of a row-sparse and a dense tensor, which is dense: y = x + g, rows and levels as x. The gradients by x and
-/// g are dy and `from_dense(dy, g.rows())`. `y` may be x's own tensor, but must not overlap x otherwise. Throws as
-/// `scatter`.
+/// The sum of a row-sparse and a dense tensor, which is dense: y = x + g, rows and levels as x. The gradients with
+/// respect to x and g are dy and `from_dense(dy, g.rows())`. `y` may be x's own tensor, but must not overlap x
+/// otherwise. Throws as `scatter`.
 template <Executor E, class T, LoDTensorLike X, class Y>
 void add_rows_into(op::add, const E& executor, const SelectedRows<T, typename E::device>& g, const X& x, Y&& y) {
   static_assert(std::same_as<value_type_t<X>, T>, "add: the dense tensor is of the type of the rows");
@@ -328,14 +329,14 @@ template <class T, class Device, LoDTensorLike X>
   return add_rows(op::add(), default_executor<Device>(), g, x);
 }
 
-/// The values times a number, the rows as they are. 16-bit values are rounded once; products of integers wrap around.
-/// Throws OutOfRange for a number that T cannot hold: integers take no fraction. The gradient is `scale` of that of the
-/// result. `out` may be g, but must not overlap it otherwise.
+/// The values times a number, with the same rows. 16-bit values are rounded once; products of integers wrap around.
+/// Throws OutOfRange for a number that T cannot hold: integers take no fraction. The gradient is `scale` of dy. `out`
+/// may be g, but must not overlap it otherwise.
 inline constexpr operation::Call<op::scale> scale{};
 inline constexpr operation::CallInto<op::scale> scale_into{};
 
-/// What `add` gives of row-sparse tensors, described: see <lod/infer.hpp>, also for the following. They are described
-/// as the dense tensors that they stand for.
+/// The result of `add` of row-sparse tensors, described: see <lod/infer.hpp>. Here and below, row-sparse tensors are
+/// described as the dense tensors that they represent.
 inline TensorDesc infer_add(const TensorDesc& a, const TensorDesc& b) {
   return operation::infer_merged<op::add>({a, b}, "add");
 }

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 /// @file
 /// Runs: consecutive sequences that stay together. An operation that repeats, reorders, selects or joins sequences
-/// names the runs of its result, in order; their levels and the copies of their rows follow from that here.
+/// lists the runs of its result in order; the levels and the copies of rows follow from that list.
 #pragma once
 
 #include <lod/core/error.hpp>
@@ -103,7 +103,7 @@ class Runs {
     std::int64_t end;
   };
 
-  /// Of the view, counted from its own first sequence.
+  /// The offsets of the run's view, counted from its own first sequence.
   const std::int64_t* offsets_of(const Run& run, int level) const noexcept {
     return offsets_[(level - first_level_) * sources_ + run.source];
   }
@@ -118,7 +118,7 @@ class Runs {
   }
 
   Workspace::Loan<Run> runs_;
-  int level_;        // of the runs in their present form
+  int level_;        // of the runs at present
   int first_level_;  // of the runs as they were added
   int levels_;
   std::int64_t sources_;
@@ -150,7 +150,7 @@ class RunSources {
     }
   }
 
-  /// Copies them one after the other to y.
+  /// Copies the rows of the runs one after the other to y.
   void copy(T* y) const {
     launch(kernel::RunCopy(), executor_, sources_.on_device(copies_), segments(offsets_, copies_, max_rows_), row_size_,
            y);
@@ -165,8 +165,8 @@ class RunSources {
   std::int64_t max_rows_ = 0;
 };
 
-/// Runs of rows, each from `first` on: the form that runs of sequences have from the start for batches with one level.
-/// Only their offsets and addresses are kept, and threads share the work.
+/// Runs of rows, each from `first` on, for batches with one level, where runs of sequences are runs of rows from the
+/// start. Only offsets and addresses are kept, and threads share the work.
 template <class T>
 struct RowRun {
   const T* first;

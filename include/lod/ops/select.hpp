@@ -26,13 +26,14 @@ struct select : elements::Any {
   static constexpr Text text{"x, ids", "The outermost sequences, or rows, by their numbers, in this order."};
 };
 struct select_grad : elements::Arithmetic {
-  static constexpr Text text{"dy, x_levels, ids", "The gradient of `select`: sums over what was taken repeatedly."};
+  static constexpr Text text{"dy, x_levels, ids",
+                             "The gradient of `select`: sums over sequences that were taken repeatedly."};
 };
 struct filter : elements::Any {
   static constexpr Text text{"x, mask", "The outermost sequences, or rows, whose element of the mask is true."};
 };
 struct filter_grad : elements::Any {
-  static constexpr Text text{"dy, x_levels, mask", "The gradient of `filter`: 0 in what was left out."};
+  static constexpr Text text{"dy, x_levels, mask", "The gradient of `filter`: 0 in sequences that were left out."};
 };
 struct remove_empty : elements::Any {
   static constexpr Text text{"x", "x without the empty sequences of `level`."};
@@ -111,7 +112,7 @@ struct Declared<op::select_grad> : Takes<Tensor, BatchLevels, IdList> {
     const auto length = [&](std::int64_t sequence) {
       return rows_before(levels, sequence + 1) - rows_before(levels, sequence);
     };
-    const Workspace::Loan<std::int64_t> starts(executor.workspace(), count);  // in dy
+    const Workspace::Loan<std::int64_t> starts(executor.workspace(), count);  // where each begins in dy
     std::int64_t rows = 0;
     for (std::int64_t i = 0; i < count; ++i) {
       starts[i] = rows;
@@ -120,19 +121,19 @@ struct Declared<op::select_grad> : Takes<Tensor, BatchLevels, IdList> {
       }
     }
     check_row_count(dy.rows(), rows, {name, "dy"});
-    if (dy.row_size() == 0) {  // there may be more such rows than could be listed
+    if (dy.row_size() == 0) {  // there may be more such rows than memory can list
       static_cast<void>(prepare(executor, {name, "dx"}, dx, SameLevels{levels}, dy.row_shape(), {{"dy", dy}}));
       return;
     }
 
-    // The copies of each sequence: first where they begin; once all are in place, where they end.
+    // Where the copies of each sequence begin in `order`; once all are placed, where they end.
     const Workspace::Loan<std::int64_t> order(executor.workspace(), count);
     const Workspace::Loan<std::int64_t> ends(executor.workspace(), levels.size() + 1);
     std::fill_n(ends.data(), levels.size() + 1, 0);
     for (const std::int64_t sequence : ids) ++ends[sequence + 1];
     for (std::int64_t sequence = 0; sequence < levels.size(); ++sequence) ends[sequence + 1] += ends[sequence];
     for (std::int64_t i = 0; i < count; ++i) order[ends[ids[static_cast<std::size_t>(i)]]++] = i;
-    // Row by row, the copies of the row.
+    // For each row, its copies.
     const Array<E, std::int64_t> copies(executor, rows), to(executor, rows), row_groups(executor, rows + 1);
     std::int64_t row_count = 0, longest = 0, begin = 0;
     row_groups[0] = 0;
@@ -182,7 +183,7 @@ struct Declared<op::filter_grad> : Takes<Tensor, BatchLevels, MaskList> {
     const LoDView& levels = x_levels.view();
     check_mask(mask, levels.size(), name, x_levels.hint());
     const MaskedIds kept(executor.workspace(), mask, true);
-    const bool has_elements = dy.row_size() > 0;  // otherwise there may be more rows than could be listed
+    const bool has_elements = dy.row_size() > 0;  // otherwise there may be more rows than memory can list
     const Array<E, std::int64_t> rows(executor, has_elements ? levels.rows() : 0);  // of dy, for each of dx
     for (std::int64_t& row : rows.span()) row = -1;
     std::int64_t count = 0;
@@ -259,7 +260,7 @@ template <LoDTensorLike X>
 }
 inline constexpr operation::CallInto<op::select> select_into{};
 
-/// The gradient of `select`: in dx, the rows of a sequence are the sum of those of its copies in dy, in the order in
+/// The gradient of `select`: the rows of a sequence in dx are the sums of the rows of its copies in dy, in the order in
 /// which they were selected; 0 if it was not selected. dx has `x_levels`, the levels of x. Sums as in `sequence_pool`.
 ///
 /// The levels of dy are ignored. `dx` must not overlap dy. Throws OutOfRange for an id that is not a sequence of x,
@@ -288,9 +289,9 @@ inline constexpr operation::CallInto<op::filter> filter_into{};
 inline constexpr operation::Call<op::filter_grad> filter_grad{};
 inline constexpr operation::CallInto<op::filter_grad> filter_grad_into{};
 
-/// x without the empty sequences of `level`, those that hold nothing of the next level. A sequence that holds only
+/// x without the empty sequences of `level`: those that contain nothing of the next level. A sequence that holds only
 /// empty ones is not empty. The levels above shrink accordingly; the levels below and the rows are those of x. (To drop
-/// everything without rows, go through the levels from the last to the first.)
+/// everything without rows, call this for each level from the last to the first.)
 ///
 /// `y` may be x's own tensor, but must not overlap x otherwise. Throws InvalidLoD if x has no level, OutOfRange for the
 /// level.

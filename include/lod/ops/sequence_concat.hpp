@@ -21,7 +21,8 @@
 
 namespace lod::inline LOD_INTERFACE::op {
 struct sequence_concat : elements::Any {
-  static constexpr Text text{"xs", "Sequence i of the first tensor, then that of the second, ..., as sequence i."};
+  static constexpr Text text{"xs",
+                             "Sequence i is that of the first tensor, followed by that of the second, and so on."};
 };
 struct sequence_concat_grad : elements::Any {
   static constexpr Text text{"dy, lods", "The gradients of `sequence_concat`, one for each argument."};
@@ -62,7 +63,7 @@ void concat_rows_into(const E& executor, const char* what, std::span<const Input
                       std::span<const std::int64_t* const> children, const To<E, T>& y) {
   const std::int64_t size = views[0].size(), sources = static_cast<std::int64_t>(views.size());
   const std::int64_t row_size = views[0].row_size();
-  // Number k: sequence k / sources of each argument in turn.
+  // Run k is sequence k / sources of argument k % sources.
   const RowRuns<E, T> runs(executor, what, size * sources, [&](std::int64_t k) {
     const auto source = static_cast<std::size_t>(k % sources);
     const std::int64_t* const offsets = children[source] + k / sources;
@@ -131,7 +132,7 @@ inline constexpr operation::CallInto<op::sequence_concat> sequence_concat_into{}
 ///
 /// `lods` is a contiguous range of LoDs, or a list of them in braces; `dxs` has one tensor or view for each of them,
 /// none of which may overlap dy. Throws InvalidLoD for different numbers of levels, and if there is no level or no LoD;
-/// ShapeMismatch for different numbers of sequences, unless dy has the rows of all `lods` together, and for another
+/// ShapeMismatch for different numbers of sequences, unless dy has the rows of all `lods` together, and for a wrong
 /// number of outputs.
 template <Executor E, LoDTensorLike DY, class LoDs = std::initializer_list<LoD>, class DXs>
 void sequence_concat_grad_into(const E& executor, const DY& dy, const LoDs& lods, DXs&& dxs) {
@@ -152,7 +153,7 @@ void sequence_concat_grad_into(const E& executor, const DY& dy, const LoDs& lods
     throw ShapeMismatch(
         detail::text({"sequence_concat_grad: ", dxs.size(), " outputs, expected ", all.size(), ", one for each LoD"}));
   }
-  // Where the next part of sequence i begins in dy: initially after everything that the LoDs have before it.
+  // Where the next part of sequence i begins in dy: at first after all rows of the sequences before it.
   const std::int64_t size = all[0].size(0);
   const Workspace::Loan<std::int64_t> next(executor.workspace(), size);
   for (std::int64_t i = 0; i < size; ++i) next[i] = 0;

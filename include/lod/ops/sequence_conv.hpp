@@ -23,7 +23,7 @@ struct sequence_conv : elements::Floating {
                              "The window of `context_length` rows around each row, as one row, times the filter."};
 };
 struct sequence_conv_grad : elements::Floating {
-  static constexpr Text text{"dy, x, filter", "The gradients of `sequence_conv`; dpadding where it was given."};
+  static constexpr Text text{"dy, x, filter", "The gradients of `sequence_conv`; dpadding if there was padding."};
 };
 }  // namespace lod::inline LOD_INTERFACE::op
 
@@ -33,11 +33,11 @@ namespace lod::inline LOD_INTERFACE {
 template <class T, class Device = Cpu>
 struct ConvOptions {
   std::int64_t context_length = 3;  ///< rows of a window
-  std::int64_t context_start = -1;  ///< its first row, relative to the row that it belongs to
-  /// The rows before and after every sequence: max(0, -context_start) that precede its first row, then max(0,
-  /// context_start + context_length - 1) that follow its last. None: zeros.
+  std::int64_t context_start = -1;  ///< the first row of a window, relative to its own row
+  /// The rows around every sequence: max(0, -context_start) before its first row, then max(0, context_start +
+  /// context_length - 1) after its last. By default zeros.
   OptionalTensor<T, Device> padding = nullptr;
-  int level = -1;  ///< the level whose sequences the windows do not leave; by default the last
+  int level = -1;  ///< the level whose sequences the windows stay within; by default the last
 };
 
 /// The result of `sequence_conv_grad`.
@@ -88,7 +88,7 @@ namespace operation {
 template <class Options>
 kernel::ContextWindow context_window(const Options& options, const char* what) {
   const kernel::ContextWindow window{options.context_length, options.context_start};
-  // So that no position of a window exceeds 64 bits.
+  // A limit, so that no position of a window exceeds 64 bits.
   constexpr std::int64_t farthest = std::int64_t{1} << 48;
   if (window.length < 1 || window.length > farthest || window.start < -farthest || window.start > farthest) {
     throw OutOfRange(detail::text({what, ": context_length ", window.length, ", context_start ", window.start,
@@ -136,12 +136,11 @@ struct Declared<op::sequence_conv> : Takes<Tensor, Tensor>, WithTyped<ConvOption
 
 }  // namespace operation
 
-/// The window of each row, its rows one after the other, times `filter`: y[t] = {x[t + start], x[t + start + 1], ...} *
-/// filter, for windows of context_length rows. The filter is {context_length * row size, row shape of y...}; LoD as x.
-/// Beyond the sequence of `level`, a window has zeros or the rows of `padding`. Semantics: PaddlePaddle's
-/// sequence_conv, with any level.
+/// y[t] = {x[t + start], x[t + start + 1], ...} * filter: the window of row t, context_length rows one after the other,
+/// times `filter`. The filter is {context_length * row size, row shape of y...}; LoD as x. Beyond the sequence of
+/// `level`, a window has zeros or the rows of `padding`. Semantics: PaddlePaddle's sequence_conv, with any level.
 ///
-/// One matrix product; the windows are never stored. The bits of a row of y depend on its window alone. `y` must not
+/// One matrix product; the windows are never stored. The bits of a row of y depend only on its window. `y` must not
 /// overlap the arguments. Throws InvalidLoD if x has no level, OutOfRange for the level and for an invalid window,
 /// ShapeMismatch if filter or padding do not fit.
 inline constexpr operation::Call<op::sequence_conv> sequence_conv{};
@@ -189,10 +188,10 @@ void conv_grad_into(const E& executor, const View& dy, const View& x, const Filt
 }  // namespace operation
 
 /// The gradients of `sequence_conv` with the same options: dx with the levels and the row shape of x, dfilter as the
-/// filter, and, if an output for it is given, dpadding as the padding, whether a padding was given or zeros were used.
-/// The levels of dy are ignored.
+/// filter, and, if an output for it is given, dpadding as the padding, even if there was no padding but zeros. The
+/// levels of dy are ignored.
 ///
-/// Sums over rows are made of fixed parts: the bits do not depend on threads, and the error does not grow with the
+/// Sums over rows consist of fixed parts: the bits do not depend on threads, and the error does not grow with the
 /// number of rows. The outputs must not overlap the arguments. If memory runs out, their contents are lost. Throws as
 /// `sequence_conv`, and ShapeMismatch unless dy has the shape of its result.
 template <Executor E, LoDTensorLike DY, LoDTensorLike X, LoDTensorLike Filter, class DX, class DFilter, class DPadding>

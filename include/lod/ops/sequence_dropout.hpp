@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 /// @file
 /// @ingroup row_preserving
-/// Dropout: numbers, or whole sequences, that chance sets to 0 while a network is trained.
+/// Dropout: setting random numbers, or whole sequences, to 0 while a network is trained.
 #pragma once
 
 #include <lod/core/error.hpp>
@@ -31,20 +31,21 @@ namespace lod::inline LOD_INTERFACE {
 
 /// The options of `sequence_dropout`.
 struct DropoutOptions {
-  double probability = 0.5;      ///< of becoming 0, in [0, 1]
-  std::uint64_t seed = 0;        ///< the same seed drops the same: a step of training takes another one
-  bool whole_sequences = false;  ///< whether all numbers of a sequence of the last level share their fate
+  double probability = 0.5;      ///< the probability of becoming 0, in [0, 1]
+  std::uint64_t seed = 0;        ///< the same seed drops the same numbers: use a new one for each training step
+  bool whole_sequences = false;  ///< whether sequences of the last level are kept or dropped as a whole
 };
 
 }  // namespace lod::inline LOD_INTERFACE
 
 namespace lod::inline LOD_INTERFACE::kernel {
 
-/// Which of the numbers 0, 1, 2, ... are kept, each by itself: a generator that counts, SplitMix64.
+/// Decides for each of the numbers 0, 1, 2, ... independently whether it is kept, by a counter-based generator,
+/// SplitMix64.
 struct DropoutRule {
   std::uint64_t key;
-  std::uint64_t dropped;  ///< so many of 2^53 cases
-  double scale;           ///< of what is kept
+  std::uint64_t dropped;  ///< the number of cases, out of 2^53, in which a number is dropped
+  double scale;           ///< the factor of numbers that are kept
 
   LOD_TAGGED static DropoutRule of(double probability, std::uint64_t seed) noexcept {
     const double scale = probability < 1 ? 1 / (1 - probability) : 0;
@@ -63,8 +64,8 @@ struct DropoutRule {
   }
 };
 
-/// run(executor, x, rows, row_size, sequences, rule, y): sequences of rows that share their fate; without any, numbers
-/// do not.
+/// run(executor, x, rows, row_size, sequences, rule, y): keeps or drops whole sequences; without sequences, single
+/// numbers.
 struct SequenceDropout {};
 
 }  // namespace lod::inline LOD_INTERFACE::kernel
@@ -73,7 +74,7 @@ namespace lod::inline LOD_INTERFACE::inline LOD_TARGET {
 
 namespace operation {
 
-/// Throws OutOfRange unless the probability is one, InvalidLoD where there are no sequences to be dropped.
+/// Throws OutOfRange for an invalid probability, InvalidLoD if sequences are to be dropped but there is no level.
 inline void check_dropout(const DropoutOptions& options, int levels, const char* name) {
   if (!(options.probability >= 0 && options.probability <= 1)) {
     throw OutOfRange(detail::text({name, ": probability ", std::to_string(options.probability), ", expected 0 to 1"}));
@@ -81,7 +82,7 @@ inline void check_dropout(const DropoutOptions& options, int levels, const char*
   if (options.whole_sequences && levels == 0) throw_no_level(name);
 }
 
-/// Writes what is kept of x to y, which may be the same, under these levels.
+/// Writes x, with dropped numbers set to 0, to y under these levels. y may be x.
 template <Executor E, class T>
 void drop(const E& executor, const Input<E, T>& x, const LoDView& levels, const DropoutOptions& options, T* y) {
   const kernel::Segments sequences =
@@ -118,20 +119,20 @@ struct Declared<op::sequence_dropout_grad> : Takes<Tensor, BatchLevels>, With<Dr
 
 }  // namespace operation
 
-/// x with each number set to 0 with `probability`, and otherwise divided by what is left of 1, so that its expectation
-/// stays; or with `whole_sequences`, all numbers of a sequence of the last level. Levels and row shape as x. What is
-/// dropped follows from the seed and from the position of the number, or of the sequence, counted from the first of x:
-/// on every device, by any number of threads, the same.
+/// x with each number set to 0 with `probability` and otherwise divided by 1 - probability, so that its expected value
+/// stays the same; with `whole_sequences`, all numbers of a sequence of the last level are dropped or kept together.
+/// Levels and row shape as x. What is dropped depends only on the seed and on the position of the number or sequence in
+/// x: it is the same on every device and with any number of threads.
 ///
-/// A number that is dropped is 0, even if it was infinite or NaN. With probability 0 the result is x, with 1 it is 0.
-/// `y` may be x's own tensor, but must not overlap x otherwise. Throws OutOfRange for a probability outside [0, 1],
-/// InvalidLoD for `whole_sequences` of a tensor without levels.
+/// A dropped number is 0, even if it was infinite or NaN. With probability 0 the result is x, with 1 it is 0. `y` may
+/// be x's own tensor, but must not overlap x otherwise. Throws OutOfRange for a probability outside [0, 1], InvalidLoD
+/// for `whole_sequences` of a tensor without levels.
 inline constexpr operation::Call<op::sequence_dropout> sequence_dropout{};
 inline constexpr operation::CallInto<op::sequence_dropout> sequence_dropout_into{};
 
-/// The gradient of `sequence_dropout` with the same options: the numbers of dy where those of x were kept, divided as
-/// they were, else 0. dx has `x_levels`, the levels of x; those of dy are ignored. `dx` may be dy's own tensor, but
-/// must not overlap dy otherwise. Throws as `sequence_dropout`, and ShapeMismatch unless dy has the rows of x.
+/// The gradient of `sequence_dropout` with the same options: dy, divided likewise, where the numbers of x were kept,
+/// else 0. dx has `x_levels`, the levels of x; those of dy are ignored. `dx` may be dy's own tensor, but must not
+/// overlap dy otherwise. Throws as `sequence_dropout`, and ShapeMismatch unless dy has the rows of x.
 inline constexpr operation::Call<op::sequence_dropout_grad> sequence_dropout_grad{};
 inline constexpr operation::CallInto<op::sequence_dropout_grad> sequence_dropout_grad_into{};
 

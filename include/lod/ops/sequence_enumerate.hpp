@@ -14,7 +14,7 @@
 
 namespace lod::inline LOD_INTERFACE::op {
 struct sequence_enumerate : elements::Arithmetic {
-  static constexpr Text text{"x, window", "At each row the ids of `window` rows from this one on."};
+  static constexpr Text text{"x, window", "For each row the ids of `window` rows from this one on."};
 };
 }  // namespace lod::inline LOD_INTERFACE::op
 
@@ -22,8 +22,8 @@ namespace lod::inline LOD_INTERFACE {
 
 /// The options of `sequence_enumerate`.
 struct EnumerateOptions {
-  Scalar pad_value = 0;  ///< what comes after the end of a sequence
-  int level = -1;        ///< the level whose sequences the windows do not leave; by default the last
+  Scalar pad_value = 0;  ///< the ids after the end of a sequence
+  int level = -1;        ///< the level whose sequences the windows stay within; by default the last
 };
 
 }  // namespace lod::inline LOD_INTERFACE
@@ -66,12 +66,12 @@ struct Declared<op::sequence_enumerate>
 
 }  // namespace operation
 
-/// At each row the ids of `window` rows, from this one on: y[row] = {x[row], x[row + 1], ...}, and `pad_value` after
-/// the end of its sequence of `level`. Row shape {window}, LoD as x. Rows of x are of size 1. Semantics: PaddlePaddle's
+/// For each row the ids of `window` rows from this one on: y[row] = {x[row], x[row + 1], ...}, with `pad_value` after
+/// the end of the sequence of `level`. Row shape {window}, LoD as x. Rows of x are of size 1. Semantics: PaddlePaddle's
 /// sequence_enumerate, with any level.
 ///
 /// One pass. `y` must not overlap x. Throws InvalidLoD if x has no level, OutOfRange for the level, for a window under
-/// 1 and for a `pad_value` that the type of the ids cannot hold, ShapeMismatch for another row size.
+/// 1 and for a `pad_value` that the type of the ids cannot hold, ShapeMismatch for any other row size.
 inline constexpr operation::Call<op::sequence_enumerate> sequence_enumerate{};
 inline constexpr operation::CallInto<op::sequence_enumerate> sequence_enumerate_into{};
 

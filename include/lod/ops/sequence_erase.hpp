@@ -12,7 +12,6 @@
 #include <lod/ops/staging.hpp>
 
 #include <algorithm>
-#include <concepts>
 #include <cstddef>
 #include <cstdint>
 #include <initializer_list>
@@ -23,20 +22,20 @@ struct sequence_erase : elements::Id, elements::OnCpu {
   static constexpr Text text{"x, tokens", "x without the rows that equal one of the tokens."};
 };
 struct sequence_erase_and_wait : elements::Id {
-  static constexpr Text text{"x, tokens", "The same as `sequence_erase`, which on a GPU has to wait."};
+  static constexpr Text text{"x, tokens", "The same as `sequence_erase`; on a GPU it waits."};
 };
 }  // namespace lod::inline LOD_INTERFACE::op
 
 namespace lod::inline LOD_INTERFACE::kernel {
-/// The first step of a filter, since the number of rows of its result depends on it. run(executor, x, sequences,
-/// tokens, scratch, kept): sets kept[i] to the number of rows before sequence i that equal none of `tokens`, which
-/// ascend, for i in [0, sequences.size]; writes to `scratch` what the second step needs.
+/// The first step of a filter, which determines the number of rows of its result. run(executor, x, sequences, tokens,
+/// scratch, kept): sets kept[i] to the number of rows before sequence i that equal none of `tokens`, which ascend, for
+/// i in [0, sequences.size]; writes to `scratch` what the second step needs.
 struct SequenceErase {};
 /// The second step of all filters. run(executor, x, sequences, scratch, y): copies the rows that are kept.
 struct CopyKept {};
-/// How many numbers `scratch` has room for, for so many rows.
+/// The size of `scratch` for a number of rows.
 struct FilterScratch {
-  static constexpr bool in_headers_only = true;  ///< on the CPU, whatever the device
+  static constexpr bool in_headers_only = true;  ///< runs on the CPU, whatever the device
 };
 }  // namespace lod::inline LOD_INTERFACE::kernel
 
@@ -51,31 +50,19 @@ namespace lod::inline LOD_INTERFACE::inline LOD_TARGET {
 
 namespace operation {
 
-template <>
-struct Declared<op::sequence_erase> : Launches<kernel::SequenceErase, kernel::CopyKept> {};
-
 /// The numbers of a list that fit a T, in ascending order.
 template <class T>
 class SortedTokens {
  public:
-  template <ArgumentList Tokens>
-  SortedTokens(Workspace& workspace, const Tokens& tokens) : SortedTokens(workspace, std::span(elements_of(tokens))) {}
-  template <std::integral Number, std::size_t extent>
-  SortedTokens(Workspace& workspace, std::span<const Number, extent> tokens)
-      : tokens_(workspace, static_cast<std::int64_t>(tokens.size())) {
-    for (const Number token : tokens) {
-      if (const T same = static_cast<T>(token); is_same(same, token)) tokens_[size_++] = same;
+  SortedTokens(Workspace& workspace, const IntegerList& tokens) : tokens_(workspace, tokens.size()) {
+    for (std::int64_t i = 0; i < tokens.size(); ++i) {
+      if (const Scalar token = tokens[i]; token.fits<T>()) tokens_[size_++] = token.to<T>();
     }
     std::sort(tokens_.data(), tokens_.data() + size_);
   }
   std::span<const T> span() const noexcept { return {tokens_.data(), static_cast<std::size_t>(size_)}; }
 
  private:
-  template <class Number>
-  static constexpr bool is_same(T converted, Number token) noexcept {
-    return static_cast<Number>(converted) == token && (converted < T{}) == (token < Number{});
-  }
-
   Workspace::Loan<T> tokens_;
   std::int64_t size_ = 0;
 };
@@ -111,57 +98,41 @@ void filter_rows_into(const E& executor, const View& x, const Rule& rule, const 
          out.data());
 }
 
-template <class Op, Executor E, class View, class Tokens, class Y>
-void erase_into(const E& executor, const View& x, const Tokens& tokens, const char* what, Y&& y) {
-  using T = value_type_t<View>;
-  const SortedTokens<T> sorted(executor.workspace(), tokens);
-  const OnDevice<E, T> listed(executor, sorted.span());
-  filter_rows_into<Op, kernel::SequenceErase>(executor, x, std::span<const T>(listed.data(), sorted.span().size()),
-                                              what, y, {{"x", x}});
-}
+template <class Op>
+struct Erasure : Takes<Tensor, IntegerList>, Launches<kernel::SequenceErase, kernel::CopyKept> {
+  template <Executor E, class T>
+  static void run(const E& executor, const Input<E, T>& x, const IntegerList& tokens, const To<E, T>& y) {
+    const SortedTokens<T> sorted(executor.workspace(), tokens);
+    const OnDevice<E, T> listed(executor, sorted.span());
+    filter_rows_into<Op, kernel::SequenceErase>(executor, x, std::span<const T>(listed.data(), sorted.span().size()),
+                                                Declared<Op>::name, y, {{"x", x}});
+  }
+};
+template <>
+struct Declared<op::sequence_erase> : Erasure<op::sequence_erase> {
+  static constexpr const char* name = "sequence_erase";
+};
+template <>
+struct Declared<op::sequence_erase_and_wait> : Erasure<op::sequence_erase_and_wait> {
+  static constexpr const char* name = "sequence_erase_and_wait";
+};
 
 }  // namespace operation
 
 /// x without the rows that equal one of `tokens`. Row shape as x; the lengths of the last level shrink, perhaps to 0,
 /// and the levels above stay. Semantics: PaddlePaddle's sequence_erase.
 ///
-/// Rows are of size 1. The tokens are integers of any type: a range, a list in braces or a tensor; in any order, and
-/// they may repeat. One pass that counts and one that copies. `y` must not overlap x. Throws InvalidLoD if x has no
-/// level, ShapeMismatch for another row size.
-template <Executor E, LoDTensorLike X, operation::ArgumentList Tokens = std::initializer_list<std::int64_t>, class Y>
-void sequence_erase_into(const E& executor, const X& x, const Tokens& tokens, Y&& y) {
-  operation::erase_into<op::sequence_erase>(executor, x.view(), tokens, "sequence_erase", y);
-}
-template <Executor E, LoDTensorLike X, operation::ArgumentList Tokens = std::initializer_list<std::int64_t>>
-[[nodiscard]] LoDTensor<value_type_t<X>, device_t<X>> sequence_erase(const E& executor, const X& x,
-                                                                     const Tokens& tokens) {
-  LoDTensor<value_type_t<X>, device_t<X>> y(executor.resource());
-  sequence_erase_into(executor, x, tokens, y);
-  return y;
-}
-template <LoDTensorLike X, operation::ArgumentList Tokens = std::initializer_list<std::int64_t>>
-[[nodiscard]] auto sequence_erase(const X& x, const Tokens& tokens) {
-  return sequence_erase(default_executor<device_t<X>>(), x, tokens);
-}
+/// Rows are of size 1. The tokens are integers of any type, in any order, with or without repetitions: a range, a list
+/// in braces or a tensor. One pass to count and one to copy. `y` must not overlap x. Throws InvalidLoD if x has no
+/// level, ShapeMismatch for any other row size.
+inline constexpr operation::Call<op::sequence_erase> sequence_erase{};
+inline constexpr operation::CallInto<op::sequence_erase> sequence_erase_into{};
 
-/// `sequence_erase` for any device, and the same on the CPU: the name for code that any executor runs. How many rows
-/// are left follows from the values: on a GPU, waits for all that is enqueued before it can size the result, so that no
-/// graph can be captured from it, and throws as `CudaExecutor::synchronize` does. The tokens are on the CPU.
-template <Executor E, LoDTensorLike X, operation::ArgumentList Tokens = std::initializer_list<std::int64_t>, class Y>
-void sequence_erase_and_wait_into(const E& executor, const X& x, const Tokens& tokens, Y&& y) {
-  operation::erase_into<op::sequence_erase_and_wait>(executor, x.view(), tokens, "sequence_erase_and_wait", y);
-}
-template <Executor E, LoDTensorLike X, operation::ArgumentList Tokens = std::initializer_list<std::int64_t>>
-[[nodiscard]] LoDTensor<value_type_t<X>, device_t<X>> sequence_erase_and_wait(const E& executor, const X& x,
-                                                                              const Tokens& tokens) {
-  LoDTensor<value_type_t<X>, device_t<X>> y(executor.resource());
-  sequence_erase_and_wait_into(executor, x, tokens, y);
-  return y;
-}
-template <LoDTensorLike X, operation::ArgumentList Tokens = std::initializer_list<std::int64_t>>
-[[nodiscard]] auto sequence_erase_and_wait(const X& x, const Tokens& tokens) {
-  return sequence_erase_and_wait(default_executor<device_t<X>>(), x, tokens);
-}
+/// `sequence_erase` for any device, for code that is generic over executors; on the CPU it is the same. Since the size
+/// of the result depends on the values, on a GPU this waits for all work that is enqueued, so no graph can be captured
+/// from it, and throws as `CudaExecutor::synchronize` does. The tokens are in CPU memory.
+inline constexpr operation::Call<op::sequence_erase_and_wait> sequence_erase_and_wait{};
+inline constexpr operation::CallInto<op::sequence_erase_and_wait> sequence_erase_and_wait_into{};
 
 namespace operation {
 

@@ -17,7 +17,8 @@
 
 namespace lod::inline LOD_INTERFACE::op {
 struct sequence_expand : elements::Arithmetic {
-  static constexpr Text text{"x, y_lod", "Each outermost sequence, or row, as often as that of y_lod is long."};
+  static constexpr Text text{
+      "x, y_lod", "Repeats each outermost sequence, or row, as often as the same sequence of y_lod is long."};
 };
 struct sequence_expand_grad : elements::Arithmetic {
   static constexpr Text text{"dy, x_lod, y_lod", "The gradient of `sequence_expand`: sums over copies."};
@@ -34,13 +35,13 @@ namespace lod::inline LOD_INTERFACE {
 
 /// The options of `sequence_expand`.
 struct ExpandOptions {
-  int ref_level = -1;  ///< the level of y_lod whose lengths count; by default the last
+  int ref_level = -1;  ///< the level of y_lod whose lengths are the numbers of repeats; by default the last
 };
 
 }  // namespace lod::inline LOD_INTERFACE
 
 namespace lod::inline LOD_INTERFACE::kernel {
-/// run(executor, dy, blocks, sequences, row_size, dx): in dx, the rows of sequence i are the sum of those of its
+/// run(executor, dy, blocks, sequences, row_size, dx): the rows of sequence i in dx are the sums of the rows of its
 /// copies, which are contiguous in sequence i of `blocks` in dy.
 struct SequenceExpandGrad {};
 }  // namespace lod::inline LOD_INTERFACE::kernel
@@ -158,35 +159,36 @@ struct Declared<op::sequence_expand_as_grad> : Takes<Tensor, LoD> {
 
 }  // namespace operation
 
-/// Sequence i of the outermost level of x, as a block with everything below it, n_i times; row i if x has no level. n_i
-/// is the length of sequence i of level `ref_level` of `y_lod`; n_i = 0 drops the sequence. As many levels as x, row
-/// shape as x. Semantics: PaddlePaddle's sequence_expand, with any number of levels.
+/// Repeats sequence i of the outermost level of x, as a block with everything below it, n_i times; row i if x has no
+/// level. n_i is the length of sequence i of level `ref_level` of `y_lod`; n_i = 0 drops the sequence. As many levels
+/// as x, row shape as x. Semantics: PaddlePaddle's sequence_expand, with any number of levels.
 ///
-/// `y` must not overlap x. Throws ShapeMismatch unless x has one sequence (row) for each of `ref_level`, OutOfRange for
-/// the level.
+/// `y` must not overlap x. Throws ShapeMismatch unless x has one sequence (row) for each sequence of `ref_level`,
+/// OutOfRange for the level.
 inline constexpr operation::Call<op::sequence_expand> sequence_expand{};
 inline constexpr operation::CallInto<op::sequence_expand> sequence_expand_into{};
 
-/// The gradient of `sequence_expand`: in dx, the rows of a sequence (the row) are the sum of those of its copies in dy;
-/// 0 if it was dropped. dx has the levels of `x_lod`, which is that of x: one without a level stands for rows. Sums as
-/// in `sequence_pool`: the bits depend neither on threads nor on the rest of the batch.
+/// The gradient of `sequence_expand`: the rows of a sequence (the row) in dx are the sums of the rows of its copies in
+/// dy; 0 if it was dropped. dx has the levels of `x_lod`, the LoD of x; without levels, rows were repeated. Sums as in
+/// `sequence_pool`: the bits depend neither on threads nor on the rest of the batch.
 ///
 /// The levels of dy are ignored. `dx` must not overlap dy. Throws ShapeMismatch unless x_lod and y_lod fit each other
 /// as in `sequence_expand` and dy has the rows of its result; OutOfRange for the level.
 inline constexpr operation::Call<op::sequence_expand_grad> sequence_expand_grad{};
 inline constexpr operation::CallInto<op::sequence_expand_grad> sequence_expand_grad_into{};
 
-/// Row i of x for each row of sequence i of the last level of `y_lod`; an empty sequence drops its row. Row shape as x;
-/// LoD: y_lod; the levels of x are ignored. Semantics: PaddlePaddle's sequence_expand_as, with any number of levels.
+/// Repeats row i of x for each row of sequence i of the last level of `y_lod`; an empty sequence drops its row. Row
+/// shape as x; LoD: y_lod; the levels of x are ignored. Semantics: PaddlePaddle's sequence_expand_as, with any number
+/// of levels.
 ///
 /// `y` must not overlap x. Throws InvalidLoD if y_lod has no level, ShapeMismatch unless x has one row for each
-/// sequence of its last one.
+/// sequence of its last level.
 inline constexpr operation::Call<op::sequence_expand_as> sequence_expand_as{};
 inline constexpr operation::CallInto<op::sequence_expand_as> sequence_expand_as_into{};
 
 /// The gradient of `sequence_expand_as`: row i of dx is the sum of the rows of sequence i in dy, 0 for an empty one, as
 /// `sequence_pool` with SUM computes it. LoD: the levels of `y_lod` above the last. The levels of dy are ignored. `dx`
-/// must not overlap dy. Throws InvalidLoD if y_lod has no level, ShapeMismatch unless dy has its rows.
+/// must not overlap dy. Throws InvalidLoD if y_lod has no level, ShapeMismatch unless dy has as many rows as y_lod.
 inline constexpr operation::Call<op::sequence_expand_as_grad> sequence_expand_as_grad{};
 inline constexpr operation::CallInto<op::sequence_expand_as_grad> sequence_expand_as_grad_into{};
 

@@ -71,24 +71,24 @@ struct Declared<op::sequence_logsumexp_grad>
 
 }  // namespace operation
 
-/// One row for each sequence of `level`: log(sum(exp(x))) over all rows under it, for each column on its own. Row shape
-/// as x; LoD: the levels of x above `level`. A smooth maximum, whose gradient is the softmax.
+/// log(sum(exp(x))) over all rows of each sequence of `level`, column by column: one row for each sequence. Row shape
+/// as x; LoD: the levels of x above `level`. This is a smooth maximum, whose gradient is the softmax.
 ///
-/// The greatest of the column is subtracted first, so nothing overflows. An empty sequence gives -inf, as does a
-/// column of nothing but -inf; +inf gives +inf, NaN propagates. Subnormal numbers may count as 0. The sum follows
-/// one tree for each sequence: the bits depend neither on threads nor on the rest of the batch. x is read twice.
-/// The output must not overlap x. Throws InvalidLoD where x has no level, OutOfRange for the level.
+/// The greatest number of the column is subtracted first, so nothing overflows. An empty sequence gives -inf, as does a
+/// column of nothing but -inf; +inf gives +inf, NaN propagates. Subnormal numbers may count as 0. Each sum has a fixed
+/// order: the bits depend neither on threads nor on the rest of the batch. x is read twice. The output must not overlap
+/// x. Throws InvalidLoD if x has no level, OutOfRange for the level.
 inline constexpr operation::Call<op::sequence_logsumexp> sequence_logsumexp{};
 inline constexpr operation::CallInto<op::sequence_logsumexp> sequence_logsumexp_into{};
 
-/// The gradient of `sequence_logsumexp`: the softmax of x over each sequence of `level`, times the row of dy that
-/// belongs to the sequence. Levels and row shape as x; the levels of dy do not count. A column of nothing but -inf gets
-/// 0. `dx` may be x's own tensor, but overlap in no other way. Throws as `sequence_logsumexp`, and ShapeMismatch unless
-/// dy has one row like those of x for each sequence.
+/// The gradient of `sequence_logsumexp`: the softmax of x over each sequence of `level`, times the row of dy for that
+/// sequence. Levels and row shape as x; the levels of dy are ignored. A column of nothing but -inf has the
+/// gradient 0. `dx` may be x's own tensor, but must not overlap x otherwise. Throws as `sequence_logsumexp`, and
+/// ShapeMismatch unless dy has one row, of the row shape of x, for each sequence.
 inline constexpr operation::Call<op::sequence_logsumexp_grad> sequence_logsumexp_grad{};
 inline constexpr operation::CallInto<op::sequence_logsumexp_grad> sequence_logsumexp_grad_into{};
 
-/// What `sequence_logsumexp` gives, described: see <lod/infer.hpp>.
+/// The result of `sequence_logsumexp`, described: see <lod/infer.hpp>.
 inline LoDTensorDesc infer_sequence_logsumexp(const LoDTensorDesc& x, const LogsumexpOptions& options = {}) {
   return infer::batch_for<op::sequence_logsumexp>(x, "sequence_logsumexp").pooled(options.level, "sequence_logsumexp");
 }

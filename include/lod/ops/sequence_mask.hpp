@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 /// @file
 /// @ingroup restructuring
-/// Masks: which places of padded sequences are no padding.
+/// Masks: which places of padded sequences are not padding.
 #pragma once
 
 #include <lod/core/error.hpp>
@@ -19,7 +19,7 @@
 
 namespace lod::inline LOD_INTERFACE::op {
 struct sequence_mask : elements::Arithmetic {
-  static constexpr Text text{"lengths, dtype", "For each length so many ones, and zeros after them."};
+  static constexpr Text text{"lengths, dtype", "For each length that many ones, followed by zeros."};
 };
 }  // namespace lod::inline LOD_INTERFACE::op
 
@@ -27,7 +27,7 @@ namespace lod::inline LOD_INTERFACE {
 
 /// The options of `sequence_mask`.
 struct MaskOptions {
-  std::int64_t max_length = -1;  ///< places for each length; -1: as many as the greatest length
+  std::int64_t max_length = -1;  ///< the number of places for each length; -1: the greatest length
 };
 
 }  // namespace lod::inline LOD_INTERFACE
@@ -50,7 +50,7 @@ inline void check_mask_length(const MaskOptions& options) {
   }
 }
 
-/// The places for each length. Throws OutOfRange for a negative length, or fewer than no places.
+/// The number of places for each length. Throws OutOfRange for a negative length, and for a `max_length` under -1.
 inline std::int64_t mask_length(std::span<const std::int64_t> lengths, const MaskOptions& options) {
   check_mask_length(options);
   std::int64_t greatest = 0;
@@ -65,12 +65,13 @@ inline std::int64_t mask_length(std::span<const std::int64_t> lengths, const Mas
 
 }  // namespace operation
 
-/// For each length so many ones, and zeros after them: y[..., place] = place < lengths[...]. The shape of the lengths
-/// with one dimension more, max_length, and their levels. With the lengths of `sequence_pad` this is {sequences, padded
-/// length}. A length that exceeds max_length gives ones only. Semantics: PaddlePaddle's sequence_mask.
+/// For each length that many ones, followed by zeros: y[..., place] = place < lengths[...]. The result has the levels
+/// of the lengths, and their shape with one more dimension, max_length. With the lengths of `sequence_pad` its shape is
+/// {sequences, padded length}. A length that exceeds max_length gives only ones. Semantics: PaddlePaddle's
+/// sequence_mask.
 ///
-/// The lengths are int64: a range, a list in braces or a tensor of any shape. `y` must not overlap them. The
-/// elements are bool or numbers, of y's type; else of type U. Throws OutOfRange for a negative length, and for a
+/// The lengths are int64: a range, a list in braces or a tensor of any shape. `y` must not overlap them. The elements,
+/// bool or numbers, have the type of y or, by value, the type U. Throws OutOfRange for a negative length, and for a
 /// max_length under -1.
 template <Executor E, operation::ArgumentList Lengths = std::initializer_list<std::int64_t>, class Y>
 void sequence_mask_into(const E& executor, const Lengths& lengths, const MaskOptions& options, Y&& y) {
@@ -114,7 +115,7 @@ template <class U = std::int64_t, operation::ArgumentList Lengths = std::initial
   }
 }
 
-/// What `sequence_mask` gives, with elements of type `type`, described: see <lod/infer.hpp>.
+/// The result of `sequence_mask` with elements of type `type`, described: see <lod/infer.hpp>.
 inline LoDTensorDesc infer_sequence_mask(const LoDTensorDesc& lengths, DataType type = DataType::INT64,
                                          const MaskOptions& options = {}) {
   infer::Batch y(lengths, "sequence_mask");

@@ -24,11 +24,11 @@ struct MeanVarOptions {
   bool unbiased = false;  ///< whether the squares are divided by n - 1 instead of n
 };
 
-/// The results of `sequence_mean_var`: a row for each sequence.
+/// The results of `sequence_mean_var`: one row each for each sequence.
 template <class T, class Device>
 struct MeanVar {
-  LoDTensor<T, Device> mean;      ///< the sum of the rows / n
-  LoDTensor<T, Device> variance;  ///< the sum of the squares of their distances from the mean, / n or n - 1
+  LoDTensor<T, Device> mean;      ///< sum(x) / n
+  LoDTensor<T, Device> variance;  ///< sum((x - mean)^2) / n, or / (n - 1)
 };
 
 /// The results of `sequence_mean_var`, described.
@@ -92,31 +92,31 @@ struct Declared<op::sequence_mean_var_grad>
 
 }  // namespace operation
 
-/// The mean and the variance of all rows under each sequence of `level`, a row each: for each column on its own, mean =
-/// sum(x) / n and variance = sum((x - mean)^2) / n, or / (n - 1) if `unbiased`. Row shape as x; LoD: the levels of x
-/// above `level`.
+/// The mean and the variance of all rows of each sequence of `level`, in one row each. Column by column,
+/// mean = sum(x) / n and variance = sum((x - mean)^2) / n, or / (n - 1) if `unbiased`. Row shape as x; LoD: the levels
+/// of x above `level`.
 ///
-/// x is read once, and nothing cancels: sums are those of distances from a number among the rows, and parts of a
-/// sequence are joined by their means and squares, along one tree for each sequence (that of `sequence_pool`). So a
-/// variance is never negative, is exactly 0 where all rows are equal, and is as exact with an offset common to all rows
-/// as without; the bits depend neither on threads nor on the rest of the batch. float16 and bfloat16 are computed as
-/// float. A mean of finite numbers is always finite, and a variance is where a T can hold it. An empty sequence has the
-/// mean and the variance 0. One row has the variance 0, and NaN if `unbiased`, as NumPy and PyTorch give it. An
-/// infinite number makes the mean infinite, or NaN among infinities of both signs, and the variance NaN; NaN propagates
-/// to both. The outputs must not overlap x. Throws InvalidLoD if x has no level, OutOfRange for the level.
+/// x is read once, and nothing cancels: distances from one of the rows are summed, and parts of a sequence are joined
+/// by their means and squares, in the fixed order of `sequence_pool`. So a variance is never negative, is exactly 0 if
+/// all rows are equal, and is as exact with an offset common to all rows as without; the bits depend neither on threads
+/// nor on the rest of the batch. float16 and bfloat16 are computed as float. A mean of finite numbers is always finite,
+/// and so is a variance that a T can hold. An empty sequence has mean and variance 0. A single row has variance 0, or
+/// NaN if `unbiased`, as in NumPy and PyTorch. An infinite number makes the mean infinite, or NaN among infinities of
+/// both signs, and the variance NaN; NaN propagates to both. The outputs must not overlap x. Throws InvalidLoD if x has
+/// no level, OutOfRange for the level.
 inline constexpr operation::Call<op::sequence_mean_var> sequence_mean_var{};
 inline constexpr operation::CallInto<op::sequence_mean_var> sequence_mean_var_into{};
 
 /// The gradient of `sequence_mean_var`: dx = dmean / n + dvariance * 2 / n * (x - mean), with n - 1 in the second
-/// quotient if `unbiased`, where dmean and dvariance have the row of the sequence. The means are computed again, with
-/// more digits than a T has. Levels and row shape as x; the levels of dmean and dvariance do not count. A single row
-/// gets NaN if `unbiased`, as from PyTorch, since its variance is none. `dx` may be x's own tensor, but overlap in no
-/// other way. Throws as `sequence_mean_var`, and ShapeMismatch unless dmean and dvariance have one row like those of x
-/// for each sequence.
+/// quotient if `unbiased`; dmean and dvariance are the rows for the sequence. The means are computed again, with more
+/// digits than a T has. Levels and row shape as x; the levels of dmean and dvariance are ignored. A single row gets NaN
+/// if `unbiased`, as in PyTorch, since it has no such variance. `dx` may be x's own tensor, but must not overlap x
+/// otherwise. Throws as `sequence_mean_var`, and ShapeMismatch unless dmean and dvariance have one row, of the row
+/// shape of x, for each sequence.
 inline constexpr operation::Call<op::sequence_mean_var_grad> sequence_mean_var_grad{};
 inline constexpr operation::CallInto<op::sequence_mean_var_grad> sequence_mean_var_grad_into{};
 
-/// What `sequence_mean_var` gives, described: see <lod/infer.hpp>.
+/// The results of `sequence_mean_var`, described: see <lod/infer.hpp>.
 inline MeanVarDesc infer_sequence_mean_var(const LoDTensorDesc& x, const MeanVarOptions& options = {}) {
   const infer::Batch pooled =
       infer::batch_for<op::sequence_mean_var>(x, "sequence_mean_var").pooled(options.level, "sequence_mean_var");

@@ -35,7 +35,7 @@ struct sequence_unpad_grad : elements::Any {
 
 namespace lod::inline LOD_INTERFACE {
 
-/// The side on which a sequence that is too short is padded, and one that is too long is cut off.
+/// The side on which a short sequence is padded, and a long one is cut off.
 enum class Side {
   LEFT,  ///< before its rows
   RIGHT  ///< after them
@@ -44,9 +44,9 @@ enum class Side {
 /// The options of `sequence_pad`.
 struct PadOptions {
   Scalar pad_value = 0;             ///< every element of the padding
-  std::int64_t padded_length = -1;  ///< rows of each padded sequence; -1: those of the longest one
+  std::int64_t padded_length = -1;  ///< rows of each padded sequence; -1: as many as the longest one has
   Side side = Side::RIGHT;
-  bool truncate = false;  ///< longer sequences lose rows on `side`, rather than throw
+  bool truncate = false;  ///< whether longer sequences lose rows on `side` instead of throwing
   int level = 0;          ///< the level whose sequences are padded; by default the first
 };
 
@@ -249,25 +249,25 @@ inline constexpr operation::Call<op::sequence_pad> sequence_pad{};
 inline constexpr operation::CallInto<op::sequence_pad> sequence_pad_into{};
 
 /// The gradient of `sequence_pad` with the same options, for the sequences of `lod`, which is that of x: dx has the
-/// rows and levels of `lod`. A row of x has the gradient of its position in the block, one that was cut off has 0; the
+/// rows and levels of `lod`. A row of x has the gradient of its position in the block, or 0 if it was cut off; the
 /// gradient of the padding is dropped. `dx` must not overlap dy. Throws as `sequence_pad`, and ShapeMismatch unless dy
 /// has the shape of its result.
 inline constexpr operation::Call<op::sequence_pad_grad> sequence_pad_grad{};
 inline constexpr operation::CallInto<op::sequence_pad_grad> sequence_pad_grad_into{};
 
-/// The inverse: for row i of `dense`, {sequences, padded length, row shape...}, the `lengths[i]` rows that are not
-/// padding become sequence i. One level; the levels of `dense`, if any, are ignored. Semantics: PaddlePaddle's
-/// sequence_unpad.
+/// The inverse of `sequence_pad`: sequence i consists of the `lengths[i]` rows of row i of `dense`, {sequences, padded
+/// length, row shape...}, that are not padding. The result has one level; the levels of `dense` are ignored. Semantics:
+/// PaddlePaddle's sequence_unpad.
 ///
 /// `lengths` are int64: a range, a list in braces or a tensor. `y` must not overlap dense. Throws ShapeMismatch for
-/// scalar rows and for another number of lengths than there are rows, OutOfRange for a length that is negative or
-/// exceeds the padded one, and for a number that is not a Side.
+/// scalar rows and unless there is one length for each row, OutOfRange for a length that is negative or exceeds the
+/// padded one, and for a number that is not a Side.
 inline constexpr operation::Call<op::sequence_unpad> sequence_unpad{};
 inline constexpr operation::CallInto<op::sequence_unpad> sequence_unpad_into{};
 
 /// The gradient of `sequence_unpad`: {sequences, padded_length, row shape...} like `dense`, with the rows of dy at
 /// their positions and 0 at those of the padding. The levels of dy are ignored. The output must not overlap dy. Throws
-/// ShapeMismatch unless dy has as many rows as the lengths say, OutOfRange for a length that is not from 0 to
+/// ShapeMismatch unless dy has as many rows as the lengths add up to, OutOfRange for a length that is not from 0 to
 /// `padded_length`.
 inline constexpr operation::Call<op::sequence_unpad_grad> sequence_unpad_grad{};
 inline constexpr operation::CallInto<op::sequence_unpad_grad> sequence_unpad_grad_into{};

@@ -21,7 +21,8 @@ struct sequence_pool : elements::Arithmetic {
 };
 struct sequence_pool_grad : elements::Arithmetic {
   static constexpr Text text{
-      "dy, lod, type", "The gradient of `sequence_pool`, but of MAX and MIN, whose index `sequence_max_pool` gives."};
+      "dy, lod, type",
+      "The gradient of `sequence_pool`, except for MAX and MIN, which need the index of `sequence_max_pool`."};
 };
 struct sequence_first_step : elements::Arithmetic {
   static constexpr Text text{"x", "The first row of each sequence."};
@@ -60,7 +61,7 @@ enum class PoolType {
 struct PoolOptions {
   Scalar pad_value = 0;                  ///< every element of the row of an empty sequence
   int level = -1;                        ///< the level whose sequences are pooled; by default the last
-  RowIndex row_index = RowIndex::BATCH;  ///< what the rows that won are counted from, where an index names them
+  RowIndex row_index = RowIndex::BATCH;  ///< where an index counts the winning rows from
 };
 
 /// The result of `sequence_max_pool` and `sequence_min_pool`.
@@ -88,8 +89,8 @@ struct SequenceSums {};
 struct SequenceMaxPool {};
 struct SequencePoolGrad {};
 struct SequenceMaxPoolGrad {};
-/// run(executor, dy, sequences, row_size, type, y): y[i] = dy[i] divided as the sum of sequence i was, unless that is
-/// empty.
+/// run(executor, dy, sequences, row_size, type, y): y[i] = dy[i], divided as the sum of sequence i was, unless the
+/// sequence is empty.
 struct DividePooled {};
 }  // namespace lod::inline LOD_INTERFACE::kernel
 
@@ -112,7 +113,7 @@ inline void check_sums_or_steps(PoolType type, const char* what, const char* oth
   }
 }
 
-/// Throws std::invalid_argument for types whose result is a row of x, and so of its type.
+/// Throws std::invalid_argument for types whose result is a row of x, and so has its type.
 inline void check_wide_pool_type(PoolType type) {
   if (type > PoolType::SQRT) {
     throw std::invalid_argument(
@@ -121,7 +122,7 @@ inline void check_wide_pool_type(PoolType type) {
   }
 }
 
-/// Pools sequences; into elements of type U, where that is the type in which those of type T are summed.
+/// Pools sequences into elements of type U: T, or the type in which elements of type T are summed.
 template <class Op, Executor E, class T, class U>
 void pool_into(const E& executor, const Input<E, T>& x, PoolType type, const PoolOptions& options, const To<E, U>& y) {
   using Kernel = std::conditional_t<std::same_as<T, U>, kernel::SequencePool, kernel::SequenceSums>;
@@ -272,14 +273,14 @@ struct Declared<op::sequence_min_pool_grad> : ExtremePoolGradient<op::sequence_m
 /// One row for each sequence of `level`, pooled from all rows under it: y[i] = pool(the rows of sequence i). Row shape
 /// as x; LoD: the levels of x above `level`.
 ///
-/// Sums of floating-point numbers follow one tree for each sequence, counted from its start, with compensation over
+/// Floating-point numbers are added in a fixed order, a tree that begins with each sequence, with compensation over
 /// long ones: the bits depend neither on threads nor on the rest of the batch, and the error does not grow with the
-/// length. float16 and bfloat16 are summed as float, integers as int64. A sum of numbers is finite if their true sum
-/// is, and a mean of finite numbers is always finite; a sum of negative zeros is a negative zero. SUM of integers wraps
-/// around in their type, and for bool is whether any is true: for counts and wider sums see below. AVERAGE and SQRT of
-/// integers are those of the exact sum, truncated; SQRT is clamped to T. An empty sequence gives `pad_value`. One pass
-/// over x, no synchronisation. The output must not overlap x. Throws InvalidLoD if x has no level, OutOfRange for the
-/// level, for a `pad_value` that a T cannot hold and for a number that is not a PoolType.
+/// length. float16 and bfloat16 are summed as float, integers as int64. A sum is finite if the true sum is, and a mean
+/// of finite numbers is always finite; a sum of negative zeros is a negative zero. SUM of integers wraps around in
+/// their type, and a SUM of bools is true if any is: for counts and wider sums see below. AVERAGE and SQRT of integers
+/// divide the exact sum and truncate; SQRT is clamped to T. An empty sequence gives `pad_value`. One pass over x, no
+/// synchronisation. The output must not overlap x. Throws InvalidLoD if x has no level, OutOfRange for the level, for a
+/// `pad_value` that a T cannot hold and for a number that is not a PoolType.
 template <Executor E, LoDTensorLike X>
 [[nodiscard]] auto sequence_pool(const E& executor, const X& x, PoolType type, const PoolOptions& options = {}) {
   return operation::Call<op::sequence_pool>()(executor, x, type, options);
@@ -291,8 +292,8 @@ template <LoDTensorLike X>
 inline constexpr operation::CallInto<op::sequence_pool> sequence_pool_into{};
 
 /// SUM, AVERAGE and SQRT in the type U, in which they are computed: `sequence_pool<std::int64_t>` for bool and for
-/// integers of up to 32 bits, `sequence_pool<float>` for float16 and bfloat16. So the SUM of bool counts, and no sum
-/// wraps around. `sequence_pool_into` gives the same for a y of that type; `pad_value` is a U. The gradient is
+/// integers of up to 32 bits, `sequence_pool<float>` for float16 and bfloat16. So a SUM of bools is a count, and no sum
+/// wraps around. `sequence_pool_into` with a y of that type does the same; `pad_value` is a U. The gradient is
 /// `sequence_pool_grad` of dy, which has elements of type U. Throws as above, and std::invalid_argument for other pool
 /// types.
 template <class U, Executor E, LoDTensorLike X>
@@ -315,19 +316,19 @@ inline constexpr operation::CallInto<op::sequence_first_step> sequence_first_ste
 inline constexpr operation::Call<op::sequence_last_step> sequence_last_step{};
 inline constexpr operation::CallInto<op::sequence_last_step> sequence_last_step_into{};
 
-/// `sequence_pool` with MAX, and which row won: of equal ones the first, of several NaNs the first NaN. Also throws
-/// OutOfRange for a number that is not a RowIndex.
+/// `sequence_pool` with MAX, and the row that won: the first of equal ones, or the first NaN. Also throws OutOfRange
+/// for a number that is not a RowIndex.
 inline constexpr operation::Call<op::sequence_max_pool> sequence_max_pool{};
 inline constexpr operation::CallInto<op::sequence_max_pool> sequence_max_pool_into{};
 
-/// `sequence_pool` with MIN, and which row won.
+/// `sequence_pool` with MIN, and the row that won.
 inline constexpr operation::Call<op::sequence_min_pool> sequence_min_pool{};
 inline constexpr operation::CallInto<op::sequence_min_pool> sequence_min_pool_into{};
 
 /// The gradient of `sequence_pool` for the sequences of `lod`, which is that of its x: dx has the rows and levels of
-/// `lod`. SUM gives every row of a sequence its dy, AVERAGE and SQRT divide it as they did, FIRST and LAST give it to
-/// one row and 0 to the others. An empty sequence has no rows, so its dy is dropped. `dx` must not overlap dy. Throws
-/// InvalidLoD if `lod` has no level, OutOfRange as `sequence_pool`, ShapeMismatch unless dy has one row for each
+/// `lod`. SUM gives every row of a sequence the sequence's dy, AVERAGE and SQRT divide it likewise, FIRST and LAST give
+/// it to one row and 0 to the others. An empty sequence has no rows, so its dy is dropped. `dx` must not overlap dy.
+/// Throws InvalidLoD if `lod` has no level, OutOfRange as `sequence_pool`, ShapeMismatch unless dy has one row for each
 /// sequence of `level`; std::invalid_argument for MAX and MIN, whose gradients need the index
 /// (`sequence_max_pool_grad`, `sequence_min_pool_grad`).
 inline constexpr operation::Call<op::sequence_pool_grad> sequence_pool_grad{};
@@ -354,7 +355,7 @@ MaxPoolDesc infer_extreme_pool(const LoDTensorDesc& x, const PoolOptions& option
 
 }  // namespace operation
 
-/// The result of `sequence_pool`, described: see <lod/infer.hpp>, also for everything that follows here.
+/// The result of `sequence_pool`, described: see <lod/infer.hpp>; likewise below.
 inline LoDTensorDesc infer_sequence_pool(const LoDTensorDesc& x, PoolType type, const PoolOptions& options = {}) {
   operation::check_pool_type(type, "sequence_pool");
   return infer::batch_for<op::sequence_pool>(x, "sequence_pool").pooled(options.level, "sequence_pool");

@@ -13,7 +13,7 @@
 
 namespace lod::inline LOD_INTERFACE::op {
 struct sequence_reverse : elements::Any {
-  static constexpr Text text{"x", "What each sequence holds, in reverse."};
+  static constexpr Text text{"x", "The contents of each sequence, in reverse order."};
 };
 struct sequence_reverse_grad : elements::Any {
   static constexpr Text text{"dy", "The gradient of `sequence_reverse`: dy in reverse."};
@@ -77,12 +77,12 @@ struct Declared<op::sequence_reverse_grad> : Reversal<op::sequence_reverse_grad>
 
 }  // namespace operation
 
-/// What each sequence of `level` holds, in reverse. For the last level that is rows, and the LoD is that of x. For a
-/// level above it is sequences of the next level, each kept whole with its rows in order: the levels below `level` are
-/// permuted, and so are the rows. Row shape as x. Empty sequences are sequences like others. Semantics: PaddlePaddle's
-/// sequence_reverse, with any level.
+/// The contents of each sequence of `level`, in reverse order. At the last level these are rows, and the LoD is that of
+/// x. At a level above, they are sequences of the next level, each kept whole with its rows in order, so the levels
+/// below `level` are permuted as well. Row shape as x. Empty sequences are treated like others. Semantics:
+/// PaddlePaddle's sequence_reverse, with any level.
 ///
-/// `y` must not overlap x. Throws InvalidLoD where x has no level, OutOfRange for the level.
+/// `y` must not overlap x. Throws InvalidLoD if x has no level, OutOfRange for the level.
 inline constexpr operation::Call<op::sequence_reverse> sequence_reverse{};
 inline constexpr operation::CallInto<op::sequence_reverse> sequence_reverse_into{};
 
@@ -91,7 +91,7 @@ inline constexpr operation::CallInto<op::sequence_reverse> sequence_reverse_into
 inline constexpr operation::Call<op::sequence_reverse_grad> sequence_reverse_grad{};
 inline constexpr operation::CallInto<op::sequence_reverse_grad> sequence_reverse_grad_into{};
 
-/// What `sequence_reverse` gives, described: see <lod/infer.hpp>.
+/// The result of `sequence_reverse`, described: see <lod/infer.hpp>.
 inline LoDTensorDesc infer_sequence_reverse(const LoDTensorDesc& x, const ReverseOptions& options = {}) {
   const infer::Batch y(x, "sequence_reverse");
   y.level(options.level, "sequence_reverse");

@@ -51,7 +51,7 @@ namespace lod::inline LOD_INTERFACE::inline LOD_TARGET {
 
 namespace operation {
 
-/// The sequences of the ids, one for each row of x. Throws unless they fit, and each id is a column of x.
+/// The sequences of the ids, one for each row of x. Throws unless they fit and each id is a column of x.
 template <Executor E, class View, class Ids>
 kernel::Segments check_scatter(const E& executor, const View& x, const Ids& ids, const SequenceScatterOptions& options,
                                const char* what) {
@@ -125,14 +125,14 @@ struct Declared<op::sequence_scatter_grad> : Takes<Tensor, TensorOf<std::int64_t
 /// of the updates are ignored. Semantics: PaddlePaddle's sequence_scatter.
 ///
 /// `y` may be x's own tensor, but must not overlap x otherwise. Throws InvalidLoD if the ids have no level, OutOfRange
-/// for the level and for an id that is not an element of a row (on a GPU its update is ignored, and whatever waits for
-/// the executor next throws), ShapeMismatch for other numbers of rows or updates.
+/// for the level and for an id that is not an element of a row (on a GPU its update is ignored, and the next call that
+/// waits for the executor throws), ShapeMismatch for wrong numbers of rows or updates.
 inline constexpr operation::Call<op::sequence_scatter> sequence_scatter{};
 inline constexpr operation::CallInto<op::sequence_scatter> sequence_scatter_into{};
 
 /// The gradients of `sequence_scatter` with the same ids and options: dx is dy, dupdates[k] is element ids[k] of the
-/// row of dy that belongs to its sequence, with the LoD and the row shape of the ids. `dx` may be dy's own tensor;
-/// otherwise the outputs must overlap nothing. Throws as `sequence_scatter`.
+/// row of dy for its sequence, with the LoD and the row shape of the ids. `dx` may be dy's own tensor; otherwise the
+/// outputs must not overlap each other or an argument. Throws as `sequence_scatter`.
 inline constexpr operation::Call<op::sequence_scatter_grad> sequence_scatter_grad{};
 inline constexpr operation::CallInto<op::sequence_scatter_grad> sequence_scatter_grad_into{};
 

@@ -18,7 +18,8 @@
 
 namespace lod::inline LOD_INTERFACE::op {
 struct sequence_slice : elements::Any {
-  static constexpr Text text{"x, offset, length", "Of each outermost sequence so many items from an offset on."};
+  static constexpr Text text{"x, offset, length",
+                             "A part of each outermost sequence: `length` items from item `offset` on."};
 };
 struct sequence_slice_grad : elements::Any {
   static constexpr Text text{"dy, lod, offset, length"};
@@ -26,8 +27,8 @@ struct sequence_slice_grad : elements::Any {
 }  // namespace lod::inline LOD_INTERFACE::op
 
 namespace lod::inline LOD_INTERFACE::kernel {
-/// run(executor, dy, parts, first_rows, sequences, row_size, dx): copies the rows of part i in dy to sequence i in dx
-/// from first_rows[i] on, counted from its start; its other rows become zero.
+/// run(executor, dy, parts, first_rows, sequences, row_size, dx): copies the rows of part i of dy to sequence i of dx,
+/// from its row first_rows[i] on; the other rows become zero.
 struct SequenceSliceGrad {};
 }  // namespace lod::inline LOD_INTERFACE::kernel
 
@@ -35,7 +36,8 @@ namespace lod::inline LOD_INTERFACE::inline LOD_TARGET {
 
 namespace operation {
 
-/// Throws unless there is an offset and a length for each sequence of the outermost level, which contains that part.
+/// Throws unless there is an offset and a length for each sequence of the outermost level, and the sequence contains
+/// that part.
 template <Executor E>
 void check_slices(const E& executor, const LoDView& lod, std::span<const std::int64_t> offset,
                   std::span<const std::int64_t> length, const char* what) {
@@ -102,7 +104,7 @@ struct Declared<op::sequence_slice_grad> : Takes<Tensor, LoD, IdList, IdList>, L
     check_has_level(lod, {name, "lod"});
     const LoDView levels = lod.view();
     check_slices(executor, levels, offset, length, name);
-    // The kept part of a sequence is contiguous rows, at any number of levels.
+    // With any number of levels, the part of a sequence that is kept consists of contiguous rows.
     const auto children = levels.offsets(0), rows = levels.absolute_offsets(0);
     const auto row_of = [&](std::int64_t child) {
       return levels.levels() == 1 ? child : levels.absolute_offsets(1)[static_cast<std::size_t>(child)];
@@ -128,18 +130,18 @@ struct Declared<op::sequence_slice_grad> : Takes<Tensor, LoD, IdList, IdList>, L
 
 }  // namespace operation
 
-/// For sequence i of the outermost level, `length[i]` items of its contents from `offset[i]` on: sequences of the next
-/// level, each kept whole, or rows if there is one level. As many levels as x, row shape as x. A length of 0 leaves an
-/// empty sequence. Semantics: PaddlePaddle's sequence_slice, with any number of levels.
+/// Keeps, of sequence i of the outermost level, `length[i]` items from item `offset[i]` on. Items are sequences of the
+/// next level, each kept whole, or rows if there is only one level. As many levels as x, row shape as x. A length of 0
+/// leaves an empty sequence. Semantics: PaddlePaddle's sequence_slice, with any number of levels.
 ///
 /// Offsets and lengths are int64: a range, a list in braces or a tensor. `y` must not overlap x. Throws InvalidLoD if x
-/// has no level, ShapeMismatch for another number of offsets or lengths than there are sequences, OutOfRange for a part
-/// outside its sequence.
+/// has no level, ShapeMismatch unless there are as many offsets and lengths as sequences, OutOfRange for a part outside
+/// its sequence.
 inline constexpr operation::Call<op::sequence_slice> sequence_slice{};
 inline constexpr operation::CallInto<op::sequence_slice> sequence_slice_into{};
 
-/// The gradient of `sequence_slice` with the same offsets and lengths, for an x with the levels of `lod`: the rows that
-/// were kept have those of dy, the others 0. The levels of dy are ignored. `dx` must not overlap dy. Throws as
+/// The gradient of `sequence_slice` with the same offsets and lengths, for an x with the levels of `lod`: dy in the
+/// rows that were kept, 0 in the others. The levels of dy are ignored. `dx` must not overlap dy. Throws as
 /// `sequence_slice`, and ShapeMismatch unless dy has the rows of its result.
 inline constexpr operation::Call<op::sequence_slice_grad> sequence_slice_grad{};
 inline constexpr operation::CallInto<op::sequence_slice_grad> sequence_slice_grad_into{};

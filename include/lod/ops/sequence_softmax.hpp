@@ -91,20 +91,20 @@ struct Declared<op::sequence_log_softmax_grad> : SoftmaxGradient<op::sequence_lo
 
 }  // namespace operation
 
-/// exp(x) divided by the sum of exp(x) over the rows of its sequence of `level`, for each column on its own; row shape
-/// and LoD as x. The rows of a sequence sum to 1 in every column. Semantics: PaddlePaddle's sequence_softmax, with any
-/// row size and any level.
+/// exp(x) / sum(exp(x)), where the sum is over the rows of the sequence of `level`, column by column; row shape and LoD
+/// as x. The rows of a sequence sum to 1 in every column. Semantics: PaddlePaddle's sequence_softmax, with any row size
+/// and any level.
 ///
-/// Nothing overflows: where the exponentials of a column would, or would all but vanish, its greatest number is
-/// subtracted first. A result of less than 2^-100 (for double 2^-990) may become 0, and subnormal arguments count
-/// as 0. The only row of a sequence has exactly 1. A column that is -inf throughout its sequence gives 0 there: a
-/// sequence that is masked out as a whole has no weight. NaN or +inf makes its column NaN, in its sequence only.
-/// Empty sequences have no rows. The sum follows one tree for each sequence, counted from its start: the bits
-/// depend neither on threads nor on the rest of the batch.
+/// Nothing overflows: if the exponentials of a column would overflow, or would all nearly vanish, its greatest number
+/// is subtracted first. A result of less than 2^-100 (for double 2^-990) may become 0, and subnormal arguments count as
+/// zero. A sequence of one row gives exactly 1. A column that is -inf throughout its sequence gives 0 there: a sequence
+/// that is masked out as a whole has no weight. NaN or +inf makes its column NaN, in that sequence only. Empty
+/// sequences have no rows. Each sum has a fixed order, counted from the start of the sequence: the bits depend neither
+/// on threads nor on the rest of the batch.
 ///
-/// Sequences of up to 64 Ki elements are read once, longer ones twice; those with a column that is shifted, twice more.
-/// `y` may be x's own tensor (or the view that x is), but overlap in no other way. Throws InvalidLoD where x has no
-/// level, OutOfRange for the level.
+/// Sequences of up to 64 Ki elements are read once, longer ones twice; if a column's greatest number is subtracted,
+/// twice more. `y` may be x's own tensor (or the same view), but must not overlap x otherwise. Throws InvalidLoD if x
+/// has no level, OutOfRange for the level.
 inline constexpr operation::Call<op::sequence_softmax> sequence_softmax{};
 inline constexpr operation::CallInto<op::sequence_softmax> sequence_softmax_into{};
 
@@ -113,9 +113,9 @@ inline constexpr operation::CallInto<op::sequence_softmax> sequence_softmax_into
 inline constexpr operation::Call<op::sequence_log_softmax> sequence_log_softmax{};
 inline constexpr operation::CallInto<op::sequence_log_softmax> sequence_log_softmax_into{};
 
-/// The gradient of `sequence_softmax`, from its result y: dx = (dy - sum(dy * y)) * y, the sum taken over the rows of
-/// each sequence of `level`, for each column. Levels and row shape as y; the levels of dy do not count. `dx` may be the
-/// tensor of dy or of y. Throws InvalidLoD where y has no level, OutOfRange for the level, ShapeMismatch unless dy has
+/// The gradient of `sequence_softmax`, from its result y: dx = (dy - sum(dy * y)) * y, where the sum is over the rows
+/// of each sequence of `level`, column by column. Levels and row shape as y; the levels of dy are ignored. `dx` may be
+/// the tensor of dy or of y. Throws InvalidLoD if y has no level, OutOfRange for the level, ShapeMismatch unless dy has
 /// the rows and the row shape of y.
 inline constexpr operation::Call<op::sequence_softmax_grad> sequence_softmax_grad{};
 inline constexpr operation::CallInto<op::sequence_softmax_grad> sequence_softmax_grad_into{};
@@ -136,7 +136,7 @@ LoDTensorDesc infer_softmax(const LoDTensorDesc& x, const SoftmaxOptions& option
 
 }  // namespace operation
 
-/// What `sequence_softmax` and `sequence_log_softmax` give, described: see <lod/infer.hpp>.
+/// The results of `sequence_softmax` and `sequence_log_softmax`, described: see <lod/infer.hpp>.
 inline LoDTensorDesc infer_sequence_softmax(const LoDTensorDesc& x, const SoftmaxOptions& options = {}) {
   return operation::infer_softmax<op::sequence_softmax>(x, options);
 }

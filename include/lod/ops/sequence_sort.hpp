@@ -21,13 +21,15 @@ struct sequence_sort : elements::Arithmetic {
   static constexpr Text text{"x", "The rows of each sequence in order, NaN last; one number a row."};
 };
 struct sequence_sort_grad : elements::Any {
-  static constexpr Text text{"dy, index", "The gradient of `sequence_sort`, by what `sequence_argsort` gives."};
+  static constexpr Text text{"dy, index",
+                             "The gradient of `sequence_sort`, from the index that `sequence_argsort` returns."};
 };
 struct sequence_argsort : elements::Arithmetic {
   static constexpr Text text{"x", "For each row of `sequence_sort`, its row in x."};
 };
 struct sequence_topk : elements::Arithmetic {
-  static constexpr Text text{"x, k", "The k greatest rows of each sequence, descending, and where they are."};
+  static constexpr Text text{"x, k",
+                             "The k greatest rows of each sequence, in descending order, and their row numbers."};
 };
 struct sequence_topk_grad : elements::Any {
   static constexpr Text text{"dy, index, lod, k", "The gradient of `sequence_topk`, for the levels of x."};
@@ -40,13 +42,13 @@ namespace lod::inline LOD_INTERFACE {
 struct SortOptions {
   bool descending = false;               ///< the greatest first
   int level = -1;                        ///< the level whose sequences are sorted; by default the last
-  RowIndex row_index = RowIndex::BATCH;  ///< what the rows in an index are counted from
+  RowIndex row_index = RowIndex::BATCH;  ///< where an index counts rows from
 };
 
 /// The options of `sequence_topk`.
 struct TopKOptions {
   int level = -1;                        ///< the level from whose sequences rows are taken; by default the last
-  RowIndex row_index = RowIndex::BATCH;  ///< what the rows in the index are counted from
+  RowIndex row_index = RowIndex::BATCH;  ///< where the index counts rows from
 };
 
 /// The result of `sequence_topk`.
@@ -69,8 +71,7 @@ struct TopKDesc {
 namespace lod::inline LOD_INTERFACE::kernel {
 /// run(executor, x, sequences, descending, y, index): y and index may be null.
 struct SequenceSort {};
-/// run(executor, x, sequences, parts, y, index): part i becomes the first rows of sequence i sorted in descending
-/// order.
+/// run(executor, x, sequences, parts, y, index): part i becomes the first rows of sequence i in descending order.
 struct SequenceTopK {};
 /// run(executor, dy, index, parts, sequences, dx): row k of part i of dy goes to the row of sequence i of dx that
 /// index[k] names; the other rows become zeros.
@@ -165,7 +166,7 @@ struct Declared<op::sequence_sort> : Takes<Tensor>, With<SortOptions>, Launches<
     sort_into<E, T>(executor, name, x, options, &y, nullptr);
   }
 };
-/// `sequence_sort_into` with one output more.
+/// `sequence_sort_into` with the index as another output.
 struct SortWithIndex : op::sequence_sort {};
 template <>
 struct Declared<SortWithIndex> : Takes<Tensor>, With<SortOptions>, GivesAll<TopK, Tensor, TensorOf<std::int64_t>> {
@@ -257,12 +258,12 @@ struct Declared<op::sequence_topk_grad> : Takes<Tensor, TensorOf<std::int64_t>, 
 }  // namespace operation
 
 /// The rows of each sequence of `level` in ascending order, or in descending order with `descending`. Equal rows keep
-/// their order, NaN comes last either way. LoD and row shape as x; sequences below `level` keep their lengths. Rows are
-/// of size 1. If `index` is given, it becomes the result of `sequence_argsort`.
+/// their order; NaN comes last in both orders. LoD and row shape as x; sequences below `level` keep their lengths. Rows
+/// are of size 1. If `index` is given, it becomes the result of `sequence_argsort`.
 ///
-/// The outputs must not overlap x. Time: a radix sort for long sequences, shared by several threads; those of up to 256
-/// rows are sorted many at a time. Throws InvalidLoD if x has no level, OutOfRange for the level, ShapeMismatch for
-/// another row size.
+/// The outputs must not overlap x. Time: a radix sort for long sequences, shared by several threads; sequences of up to
+/// 256 rows are sorted many at a time. Throws InvalidLoD if x has no level, OutOfRange for the level, ShapeMismatch for
+/// any other row size.
 inline constexpr operation::Call<op::sequence_sort> sequence_sort{};
 inline constexpr operation::CallInto<op::sequence_sort> sequence_sort_into{};
 
@@ -275,18 +276,18 @@ inline constexpr operation::CallInto<op::sequence_argsort> sequence_argsort_into
 /// The gradient of `sequence_sort`: dx[index[k]] = dy[k], with the index that `sequence_argsort` returns and the levels
 /// of dy, which are those of the result. Of the options, the level and `row_index` are used. `dx` must not overlap dy
 /// or index. Throws InvalidLoD if dy has no level, OutOfRange for the level and for an index that is not a row of its
-/// sequence (on a GPU this is not checked: one that is not a row at all is ignored), ShapeMismatch unless dy and index
-/// are columns of as many numbers.
+/// sequence (on a GPU this is not checked: an index that is not a row at all is ignored), ShapeMismatch unless dy and
+/// index have row size 1 and the same number of rows.
 inline constexpr operation::Call<op::sequence_sort_grad> sequence_sort_grad{};
 inline constexpr operation::CallInto<op::sequence_sort_grad> sequence_sort_grad_into{};
 
 /// The `k` greatest rows of each sequence of `level`, in descending order, and their row numbers; all rows of a
-/// sequence with fewer. They are the first rows of `sequence_sort` with `descending`: of equal ones those that come
-/// first, NaN only if nothing else is left. The values have the levels of x down to `level`, the index has none, or,
-/// with RowIndex::SEQUENCE, the same; row shape as x. Rows are of size 1.
+/// sequence with fewer. They are the first rows of `sequence_sort` with `descending`: the first of equal rows, and NaN
+/// only if nothing else is left. The values have the levels of x down to `level`; the index has none or, with
+/// RowIndex::SEQUENCE, the same levels. Row shape as x. Rows are of size 1.
 ///
 /// One pass over x. The outputs must not overlap x. Throws InvalidLoD if x has no level, OutOfRange for the level and
-/// for a negative k, ShapeMismatch for another row size.
+/// for a negative k, ShapeMismatch for any other row size.
 inline constexpr operation::Call<op::sequence_topk> sequence_topk{};
 inline constexpr operation::CallInto<op::sequence_topk> sequence_topk_into{};
 

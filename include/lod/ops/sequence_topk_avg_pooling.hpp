@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 /// @file
 /// @ingroup reductions
-/// Pooling of matrices whose size is that of two sequences: the means of each row's greatest numbers.
+/// Pooling of matrices whose sizes are the lengths of two sequences: the means of each row's greatest numbers.
 #pragma once
 
 #include <lod/core/error.hpp>
@@ -18,7 +18,7 @@
 namespace lod::inline LOD_INTERFACE::op {
 struct sequence_topk_avg_pooling : elements::Floating {
   static constexpr Text text{"x, row_lod, column_lod, topks, channel_num",
-                             "For each row of matrices, one a sequence, the means of its greatest numbers."};
+                             "The means of the greatest numbers of each row of a batch of matrices."};
 };
 struct sequence_topk_avg_pooling_grad : elements::Floating {
   static constexpr Text text{"dy, x, row_lod, column_lod, topks, channel_num"};
@@ -55,7 +55,7 @@ inline void check_topk_avg_options(std::span<const std::int64_t> topks, std::int
   }
 }
 
-/// The elements of a row of the result. Throws ShapeMismatch if they exceed 64 bits.
+/// The row size of the result. Throws ShapeMismatch if it exceeds 64 bits.
 inline std::int64_t mean_count(std::span<const std::int64_t> topks, std::int64_t channel_num, const char* what) {
   std::int64_t means = 0;
   if (__builtin_mul_overflow(channel_num, static_cast<std::int64_t>(topks.size()), &means)) {
@@ -130,21 +130,22 @@ struct Declared<op::sequence_topk_avg_pooling_grad> : Takes<Tensor, Tensor, LoD,
 
 }  // namespace operation
 
-/// x is a batch of matrices that compare two sequences: sequence i of its last level has channel_num of them, one after
-/// the other, with as many rows as sequence i of `row_lod` is long and as many columns as that of `column_lod` (their
-/// last levels). The result has, for each row of `row_lod`, the mean of the greatest topks[k] numbers of that row of
-/// each channel: rows of channel_num * topks.size() elements, LoD: row_lod. Semantics: PaddlePaddle's
-/// sequence_topk_avg_pooling, with any number of levels.
+/// x is a batch of matrices that compare two sequences. Sequence i of its last level consists of channel_num matrices,
+/// one after the other, with a row for each row of sequence i of `row_lod` and a column for each row of sequence i of
+/// `column_lod` (at their last levels). For each row of `row_lod`, and for each channel and each k, the result has the
+/// mean of the greatest topks[k] numbers of that row: rows of channel_num * topks.size() elements, LoD: row_lod.
+/// Semantics: PaddlePaddle's sequence_topk_avg_pooling, with any number of levels.
 ///
-/// If there are fewer columns than topks[k], the sum of all is still divided by topks[k]; without columns the result is
-/// 0. The greatest numbers are those of `sequence_topk`. The output must not overlap x. Throws InvalidLoD if x or a LoD
-/// has no level, OutOfRange for a number in `topks` or a channel_num under 1, ShapeMismatch if the sizes do not fit.
+/// If there are fewer columns than topks[k], the sum of all is still divided by topks[k]; if there are no columns, the
+/// result is 0. The greatest numbers are those of `sequence_topk`. The output must not overlap x. Throws InvalidLoD if
+/// x or a LoD has no level, OutOfRange for a number in `topks` or a channel_num under 1, ShapeMismatch if the sizes do
+/// not fit.
 inline constexpr operation::Call<op::sequence_topk_avg_pooling> sequence_topk_avg_pooling{};
 inline constexpr operation::CallInto<op::sequence_topk_avg_pooling> sequence_topk_avg_pooling_into{};
 
-/// The gradient of `sequence_topk_avg_pooling` with the same arguments: a number that is part of the mean of topks[k]
-/// gets dy / topks[k] from it. LoD and row shape as x; the levels of dy are ignored. `dx` must overlap neither dy nor
-/// x. Throws as `sequence_topk_avg_pooling`, and ShapeMismatch unless dy has the rows of its result.
+/// The gradient of `sequence_topk_avg_pooling` with the same arguments: a number that is part of a mean of topks[k]
+/// numbers gets dy / topks[k] from it. LoD and row shape as x; the levels of dy are ignored. `dx` must overlap neither
+/// dy nor x. Throws as `sequence_topk_avg_pooling`, and ShapeMismatch unless dy has the rows of its result.
 inline constexpr operation::Call<op::sequence_topk_avg_pooling_grad> sequence_topk_avg_pooling_grad{};
 inline constexpr operation::CallInto<op::sequence_topk_avg_pooling_grad> sequence_topk_avg_pooling_grad_into{};
 

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 /// @file
-/// Operations on any number of tensors, or of row-sparse tensors: users give them one by one, or as one range.
+/// Operations on any number of tensors or row-sparse tensors, which users pass one by one, or as one range.
 ///
 /// `Takes<Several<Tensor>>`: the body sees a span of views. `Takes<Several<Of<SelectedRows>>>`: a span of pointers.
 #pragma once
@@ -29,7 +29,7 @@ namespace operation {
 template <class Kind>
 struct Several;
 
-/// An argument as one of those in the span.
+/// An argument as an element of the span.
 template <class X>
 auto source(const X& x) noexcept {
   if constexpr (LoDTensorLike<X>) {

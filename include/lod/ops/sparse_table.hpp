@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 /// @file
 /// @ingroup row_sparse
-/// A table whose rows appear when they are first requested: for ids that are not known in advance.
+/// A table whose rows are created when they are first requested: for ids that are not known in advance.
 #pragma once
 
 #include <lod/core/device.hpp>
@@ -30,23 +30,23 @@ namespace detail {
 
 /// Finds the position of an id: a hash table with open addressing, at most half full.
 ///
-/// Ids come from outside. A program's own ids, which are mostly consecutive, are hashed in a way that spreads them
-/// evenly; ids chosen to collide would make each lookup go through all of them. So when an id lands farther from its
-/// place than random ids do, the table switches to a hash with a secret key.
+/// Ids come from outside. The hash spreads ordinary ids, which are mostly consecutive, evenly; but ids chosen to
+/// collide would make each lookup visit all of them. So when an id lands farther from its place than random ids do, the
+/// table switches to a hash with a secret key.
 class IdIndex {
  public:
-  /// The greatest number of slots that `find` examines as long as no key is used. Random ids do not get that far: the
-  /// farthest of a hundred million examines some 95.
+  /// The greatest number of slots that `find` examines while no key is used. Random ids do not get that far: of a
+  /// hundred million, the farthest examines some 95.
   static constexpr std::int64_t most_probes = 128;
 
   LOD_TAGGED IdIndex() = default;
   LOD_TAGGED_COPIES(IdIndex);
 
-  /// -1 if the id is not there.
+  /// The position of an id; -1 if it is not there.
   LOD_TAGGED std::int64_t find(std::int64_t id) const noexcept {
     return slots_.empty() ? -1 : slots_[slot_of(id)].position;
   }
-  /// How many slots that examines: its cost.
+  /// How many slots `find` examines for this id.
   LOD_TAGGED std::int64_t probes(std::int64_t id) const noexcept {
     return slots_.empty() ? 0 : probes_to(id, slot_of(id));
   }
@@ -54,7 +54,7 @@ class IdIndex {
   LOD_TAGGED [[gnu::always_inline]] void prefetch(std::int64_t id) const noexcept {
     if (!slots_.empty()) __builtin_prefetch(&slots_[start_of(id)]);
   }
-  /// Makes room for `count` ids; `ids` are the existing ones, by position. If it throws, nothing is changed.
+  /// Makes room for `count` ids; `ids` are the present ones, by position. If it throws, nothing is changed.
   LOD_TAGGED void reserve(std::int64_t count, std::span<const std::int64_t> ids) {
     const bool fits = count <= static_cast<std::int64_t>(slots_.size() / 2);
     if (fits && !crowded_) return;
@@ -64,7 +64,7 @@ class IdIndex {
     next.keyed_ = keyed_ || crowded_;
     if (next.keyed_) next.key_ = HashKey::draw();
     next.slots_.resize(std::size_t{1} << next.bits_);
-    // In the order of insertion, so that `remove` leaves no hole before an older one.
+    // In the order of insertion, so that `remove` leaves no hole before an older id.
     for (std::size_t i = 0; i < ids.size(); ++i) next.insert(ids[i], static_cast<std::int64_t>(i));
     *this = std::move(next);
   }
@@ -93,7 +93,7 @@ class IdIndex {
     // The high bits of a product with 2^64 / golden ratio: neighbouring ids end up far apart.
     return static_cast<std::size_t>((number * 0x9E3779B97F4A7C15U) >> (64 - bits_));
   }
-  /// Never inlined: the loops that call it have only a few instructions.
+  /// Never inlined, to keep the loops that call it short.
   LOD_TAGGED [[gnu::noinline, gnu::cold]] std::size_t keyed_start_of(std::uint64_t number) const noexcept {
     return static_cast<std::size_t>(key_.of(number) >> (64 - bits_));
   }
@@ -128,18 +128,18 @@ struct ZeroRow {
   LOD_TAGGED void operator()(std::int64_t, std::span<T>) const noexcept {}
 };
 
-/// Rows of one shape for arbitrary 64-bit ids. A row appears, after the existing ones, when its id is first requested;
-/// initialize(id, row), which receives it as zeros, writes its initial values. To train such a table, take the
+/// Rows of one shape for arbitrary 64-bit ids. A row is added after the others when its id is first requested;
+/// initialize(id, row), which receives it filled with zeros, writes its initial values. To train such a table, take the
 /// `positions` of a batch: with these, `embedding`, `embedding_pool` and the optimizers work on `value()` as on any
 /// other table.
 ///
-/// There is room for `capacity()` rows, and no more: adding another one throws OutOfRange, so that ids from outside
-/// cannot use up the memory, and rows never move. `reserve` makes more room. The memory of all rows is allocated at
-/// once, and written to as they appear.
+/// There is room for `capacity()` rows. Adding more throws OutOfRange, so ids from outside cannot use up the memory,
+/// and rows never move. `reserve` makes more room. The memory for all rows is allocated at once, but not touched until
+/// they are added.
 ///
-/// Errors: whatever throws, including `initialize`, leaves the table unchanged: no id has appeared. Copies and moves as
-/// LoDTensor; a moved-from table is empty, without room. Const members may be called by several threads at a time. Ids
-/// are int64, in a tensor, a view, a span or braces. Semantics: PaddlePaddle's SelectedRows with an id map
+/// Errors: whatever throws, including `initialize`, leaves the table unchanged: no id has been added. Copies and moves
+/// as LoDTensor; a moved-from table is empty, with capacity 0. Const members may be called by several threads at a
+/// time. Ids are int64, in a tensor, a view, a span or braces. Semantics: PaddlePaddle's SelectedRows with an id map
 /// (AutoGrownIndex, Get), except that rows grow in place.
 template <class T, class Device = Cpu, class Initialize = ZeroRow>
 class SparseTable;
@@ -148,10 +148,10 @@ class SparseTable;
 template <class T, class Initialize>
 class SparseTable<T, Cpu, Initialize> {
  public:
-  using value_type = T;  ///< of an element
-  using device = Cpu;    ///< in whose memory it is
+  using value_type = T;  ///< the type of the elements
+  using device = Cpu;    ///< the device whose memory holds them
 
-  /// No rows, and room for `capacity`. Throws ShapeMismatch for a negative capacity, and if sizes overflow.
+  /// No rows, and room for `capacity` rows. Throws ShapeMismatch for a negative capacity, and if sizes overflow.
   LOD_TAGGED SparseTable(const Shape& row_shape, std::int64_t capacity, Initialize initialize = Initialize(),
                          std::pmr::memory_resource* resource = Cpu::default_resource())
       : rows_(Shape(checked(capacity), row_shape), uninitialized, resource), initialize_(std::move(initialize)) {}
@@ -190,10 +190,9 @@ class SparseTable<T, Cpu, Initialize> {
   LOD_TAGGED const Shape& row_shape() const noexcept { return rows_.row_shape(); }
   /// The number of elements in a row.
   LOD_TAGGED std::int64_t row_size() const noexcept { return rows_.row_size(); }
-  /// The ids in the order in which they appeared: ids()[i] has row i of `value()`.
+  /// The ids in the order in which they were added: ids()[i] has row i of `value()`.
   LOD_TAGGED const std::vector<std::int64_t>& ids() const noexcept LOD_LIFETIMEBOUND { return ids_; }
-  /// The rows that are there, {size(), row shape...}: a view, valid until `reserve`, and until the table ends or is
-  /// assigned to.
+  /// The rows, {size(), row shape...}: a view, valid until `reserve`, and until the table is destroyed or assigned to.
   LOD_TAGGED LoDTensorView<T, Cpu> value() noexcept LOD_LIFETIMEBOUND { return rows_.view().between(0, size()); }
   LOD_TAGGED LoDTensorView<const T, Cpu> value() const noexcept LOD_LIFETIMEBOUND {
     return rows_.view().between(0, size());
@@ -204,7 +203,7 @@ class SparseTable<T, Cpu, Initialize> {
   /// Whether the id has a row.
   LOD_TAGGED bool contains(std::int64_t id) const noexcept { return find(id) >= 0; }
 
-  /// Makes room for at least so many rows. They move, and views of them become invalid.
+  /// Makes room for at least `capacity` rows. Rows move, and views of them become invalid.
   LOD_TAGGED void reserve(std::int64_t capacity) {
     if (capacity <= this->capacity()) return;
     LoDTensor<T, Cpu> rows(Shape(capacity, row_shape()), uninitialized, rows_.resource());
@@ -240,7 +239,7 @@ class SparseTable<T, Cpu, Initialize> {
 
   /// The rows of the ids, as `embedding` returns them: the LoD of the ids, rows of the shape {ids' row shape..., row
   /// shape...}; zeros for an id that is missing and is not to be added. Works on one thread; `embedding(table.value(),
-  /// table.positions(ids))` copies with all. Throws std::invalid_argument if `y` overlaps the ids or the table.
+  /// table.positions(ids))` copies with all threads. Throws std::invalid_argument if `y` overlaps the ids or the table.
   template <LoDTensorLike Ids>
   LOD_TAGGED void get_into(const Ids& ids, const SparseTableOptions& options, LoDTensor<T, Cpu>& y) {
     const auto list = ids.view();
@@ -273,9 +272,9 @@ class SparseTable<T, Cpu, Initialize> {
   LOD_TAGGED LoDTensor<T, Cpu> get(std::span<const std::int64_t> ids) const { return get(plain(ids)); }
   LOD_TAGGED LoDTensor<T, Cpu> get(std::initializer_list<std::int64_t> ids) const { return get(plain(ids)); }
 
-  /// Overwrites the rows of the ids; missing ones are added and initialized; of an id that is listed repeatedly, the
+  /// Overwrites the rows of the ids; missing ones are added and initialized. For an id that is listed repeatedly, the
   /// last row wins. `rows` has one row for each id, of the shape that `get` returns, and must not overlap the table;
-  /// its levels are ignored. Throws ShapeMismatch for other numbers and shapes of rows.
+  /// its levels are ignored. Throws ShapeMismatch for a wrong number or shape of rows.
   template <LoDTensorLike Ids, LoDTensorLike Rows>
   LOD_TAGGED void set(const Ids& ids, const Rows& rows) {
     const auto list = ids.view();
@@ -315,7 +314,7 @@ class SparseTable<T, Cpu, Initialize> {
     return plain(std::span<const std::int64_t>{ids.begin(), ids.size()});
   }
 
-  /// Adds ids, which are removed again, the last first, unless they are to be kept.
+  /// Adds ids. Unless they are kept, they are removed again at the end, the last first.
   class Growth {
    public:
     LOD_TAGGED Growth(SparseTable& table, std::span<const std::int64_t> ids, const SparseTableOptions& options)
@@ -386,7 +385,7 @@ class SparseTable<T, Cpu, Initialize> {
     });
   }
 
-  LoDTensor<T, Cpu> rows_;  // as many as there is room for
+  LoDTensor<T, Cpu> rows_;  // `capacity()` rows
   std::vector<std::int64_t> ids_;
   detail::IdIndex index_;
   Initialize initialize_;

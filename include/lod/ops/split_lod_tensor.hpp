@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 /// @file
 /// @ingroup restructuring
-/// Two branches: each sequence goes into one of them, and afterwards all are merged in their original order.
+/// Two branches: each sequence goes into one of them, and afterwards both are merged in the original order.
 #pragma once
 
 #include <lod/core/error.hpp>
@@ -26,7 +26,7 @@ struct split_lod_tensor_grad : elements::Any {
   static constexpr Text text{"dtrue, dfalse, mask"};
 };
 struct merge_lod_tensor : elements::Any {
-  static constexpr Text text{"in_true, in_false, mask", "`split_lod_tensor` undone: two branches joined."};
+  static constexpr Text text{"in_true, in_false, mask", "The inverse of `split_lod_tensor`: joins two branches."};
 };
 struct merge_lod_tensor_grad : elements::Any {
   static constexpr Text text{"dy, mask", "The gradients of `merge_lod_tensor` for both branches."};
@@ -37,13 +37,13 @@ namespace lod::inline LOD_INTERFACE {
 
 /// The options of `split_lod_tensor`.
 struct SplitBranchOptions {
-  int level = 0;  ///< the level whose sequences are parted; by default the first
+  int level = 0;  ///< the level whose sequences are distributed; by default the first
 };
 
 /// The options of `merge_lod_tensor`.
 struct MergeBranchOptions {
   int level = 0;  ///< the level that the sequences had, by default the first; -1: the last of `lod`
-  LoD lod = {};   ///< its levels above `level` come above the sequences; does not count for level 0
+  LoD lod = {};   ///< provides the levels above `level`; unused for level 0
 };
 
 /// The result of `split_lod_tensor`.
@@ -71,7 +71,7 @@ struct Split : Takes<Tensor, MaskList>, With<SplitBranchOptions>, GivesAll<Branc
   static void run(const E& executor, const Input<E, T>& x, const MaskList& mask, const SplitBranchOptions& options,
                   const To<E, T>& in_true, const To<E, T>& in_false) {
     const char* const name = Declared<Op>::name;
-    // Without levels the rows count as the only level.
+    // Without levels, rows are treated as the only level.
     const int level = detail::resolve_level(options.level, x.levels() > 0 ? x.levels() : 1, name);
     const LoDView levels = levels_below(x.lod_view(), level - 1);
     const Input<E, T> sequences(x.data(), levels, &x.row_shape(), x.row_size());
@@ -97,11 +97,11 @@ struct Declared<op::merge_lod_tensor_grad> : Split<op::merge_lod_tensor_grad> {
   static constexpr const char* name = "merge_lod_tensor_grad";
 };
 
-/// The level of the merged sequences, counted from the outermost, for branches of so many levels. Throws OutOfRange for
-/// one that `options.lod` does not have.
+/// The level of the merged sequences, counted from the outermost, for branches with `branch_levels` levels. Throws
+/// OutOfRange for a level that `options.lod` does not have.
 inline int merged_level(const MergeBranchOptions& options, int branch_levels, const char* what) {
   const int levels = options.lod.levels();
-  // Without levels the rows count as the only level.
+  // Without levels, rows are treated as the only level.
   const int counted = levels > 0 || branch_levels > 0 ? levels : 1;
   const int level = options.level < 0 ? options.level + counted : options.level;
   if (level < 0 || level > levels) {
@@ -175,20 +175,21 @@ struct Declared<op::split_lod_tensor_grad> : Merge<op::split_lod_tensor_grad> {
 inline constexpr operation::Call<op::split_lod_tensor> split_lod_tensor{};
 inline constexpr operation::CallInto<op::split_lod_tensor> split_lod_tensor_into{};
 
-/// The inverse: for each element of the mask the next sequence of `in_true` if it is true, of `in_false` otherwise;
-/// rows if the branches have no level. The contents of the sequences may have changed in between; both branches must
-/// have the same number of levels and the same row shape. At a level below the outermost, the levels above come from
-/// `options.lod`. Semantics: PaddlePaddle's merge_lod_tensor; empty sequences are sequences like others, and the levels
-/// above keep their order.
+/// The inverse of `split_lod_tensor`: for each element of the mask the next sequence of `in_true` if it is true,
+/// otherwise of `in_false`; rows if the branches have no level. The contents of the sequences may have changed in
+/// between; both branches must have the same number of levels and the same row shape. At a level below the outermost,
+/// the levels above come from `options.lod`. Semantics: PaddlePaddle's merge_lod_tensor; but empty sequences are
+/// treated like others, and the levels above keep their order.
 ///
 /// `y` must not overlap the branches. Throws InvalidLoD for branches with different numbers of levels; ShapeMismatch
-/// for different row shapes, unless each branch has as many sequences as the mask says, and unless `options.lod` has as
-/// many at `level`; OutOfRange for a level that `options.lod` does not have.
+/// for different row shapes, unless each branch has as many sequences as the mask assigns to it, and unless
+/// `options.lod` has as many sequences at `level` as the mask has elements; OutOfRange for a level that `options.lod`
+/// does not have.
 inline constexpr operation::Call<op::merge_lod_tensor> merge_lod_tensor{};
 inline constexpr operation::CallInto<op::merge_lod_tensor> merge_lod_tensor_into{};
 
-/// The gradients: each is that of the other. That of `split_lod_tensor` takes the LoD of its x in the options, if
-/// `level` is not the outermost.
+/// The gradient of `split_lod_tensor`: the gradients of both branches, merged as by `merge_lod_tensor`. If `level` is
+/// not the outermost, the options need the LoD of x.
 inline constexpr operation::Call<op::split_lod_tensor_grad> split_lod_tensor_grad{};
 inline constexpr operation::CallInto<op::split_lod_tensor_grad> split_lod_tensor_grad_into{};
 /// The gradients of `merge_lod_tensor`: dy, split as by `split_lod_tensor`.

@@ -43,7 +43,7 @@ namespace lod::inline LOD_INTERFACE::inline LOD_TARGET {
 
 namespace operation {
 
-/// starts[s] = the first row of section s; after the last one, the height. Throws what split_selected_rows throws.
+/// starts[s] = the first row of section s, followed by the height. Throws what split_selected_rows throws.
 inline void find_sections(std::span<const std::int64_t> heights, std::int64_t height, std::int64_t* starts) {
   starts[0] = 0;
   for (std::size_t s = 0; s < heights.size(); ++s) {
@@ -125,7 +125,7 @@ void split_by_section(const E& executor, const SelectedRows<T>& g, std::span<con
   }
 }
 
-/// What a row-sparse tensor is cut into.
+/// The parts that a row-sparse tensor is cut into.
 template <class T, class Device>
 using SelectedRowsParts = std::vector<SelectedRows<T, Device>>;
 
@@ -165,18 +165,19 @@ struct Declared<op::split_selected_rows>
 
 }  // namespace operation
 
-/// The tensor cut into sections of so many rows of its height: part s lists the rows of section s, in the order of g,
-/// including repeated ones, their ids counted from the start of the section. Sections may be empty. Throws
-/// ShapeMismatch for a negative section, unless the sections add up to the height, and if a part's memory is the user's
-/// and too small; no part is changed then. No part may be g. On a GPU, where the CPU does not wait for the counts, each
-/// part has as many places as g, of which those of its section name a row. Semantics: PaddlePaddle's
-/// split_selected_rows.
+/// Cuts the rows [0, height) of g into sections of the given heights: part s lists the rows of section s, in the order
+/// of g, including repeated ones, with ids counted from the start of the section. Sections may be empty. Throws
+/// ShapeMismatch for a negative height of a section, unless the sections add up to the height of g, and if a part is in
+/// memory of the user's that is too small; then no part is changed. No part may be g. On a GPU, where the CPU does not
+/// wait for the counts, each part has as many places as g, of which only those in its section name a row. Semantics:
+/// PaddlePaddle's split_selected_rows.
 inline constexpr operation::Call<op::split_selected_rows> split_selected_rows{};
 inline constexpr operation::CallInto<op::split_selected_rows> split_selected_rows_into{};
 
-/// The gradient of `split_selected_rows`: the tensor whose sections are the parts, heights added up. The rows of the
-/// first part come first, whatever order they had. Throws ShapeMismatch if row shapes differ, if the heights exceed 64
-/// bits, and if there are no parts. `dparts` is a range of row-sparse tensors, and `dg` must not be one of them.
+/// The gradient of `split_selected_rows`: the tensor whose sections are the parts; its height is the sum of theirs. The
+/// rows of the first part come first, then those of the second, and so on, whatever their order in g was. Throws
+/// ShapeMismatch if row shapes differ, if the heights exceed 64 bits, and if there are no parts. `dparts` is a range of
+/// row-sparse tensors, and `dg` must not be one of them.
 template <Executor E, operation::RowSparseRange DParts>
 void split_selected_rows_grad_into(const E& executor, const DParts& dparts, operation::element_t<DParts>& dg) {
   using T = typename operation::element_t<DParts>::value_type;

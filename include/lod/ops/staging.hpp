@@ -16,11 +16,11 @@
 
 namespace lod::inline LOD_INTERFACE::kernel::inline LOD_TARGET {
 
-/// `count` values of T in scratch memory of the device of E: what kernels keep from one pass to the next.
+/// `count` values of T in scratch memory of the device of E, which kernels keep from one pass to the next.
 template <class E, class T>
 class Scratch {
  public:
-  /// Throws as a loan of scratch memory does.
+  /// Throws as `ScratchMemory::Loan` does.
   Scratch(const E& executor, std::int64_t count) : loan_(executor.scratch(), count) {}
   /// The values, for kernels; the CPU may not be able to read them.
   T* data() const noexcept { return loan_.data(); }
@@ -116,7 +116,7 @@ kernel::Segments segments(const E& executor, const View& x, int level) {
                 "the tensors of an operation are in the memory of its executor's device: lod::to brings them there");
   return segments(executor, x.lod_view(), level);
 }
-/// `size` sequences whose offsets an operation has computed.
+/// `size` sequences with offsets that an operation has computed.
 template <class E>
 kernel::Segments segments(const Array<E, std::int64_t>& offsets, std::int64_t size, std::int64_t max_rows) {
   return kernel::Segments(offsets.data(), size, max_rows).at(offsets.on_device(size + 1));

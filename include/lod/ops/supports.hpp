@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 /// @file
-/// Which operation takes which elements on which device: a table at compile time.
+/// Which operation takes which elements on which device, at compile time.
 ///
 /// Each operation `lod::f` has a tag `lod::op::f`, declared in its header. The tag derives from the kind of elements
-/// for which the operation is defined; the back ends say which devices have its kernels. `supports` combines the two,
-/// and a call with another element type does not compile: the error says what is supported.
+/// for which the operation is defined; back ends say for which devices there are kernels. `supports` combines the two.
+/// A call with any other element type does not compile, and the error says what is supported.
 #pragma once
 
 #include <lod/core/data_type.hpp>
@@ -52,7 +52,7 @@ struct Arithmetic {
   }
 };
 
-/// Those without bool.
+/// Integers and floating-point numbers, without bool.
 struct Number {
   static constexpr const char* words = "integers, float16, bfloat16, float, double";  ///< what is supported
   /// Whether T is of this kind.
@@ -105,8 +105,8 @@ struct Floating {
   }
 };
 
-/// Beside one of them: for operations that are there on the CPU only, since it reads what they compute with. Where a
-/// twin's name ends in `_and_wait`, that one is there for every device.
+/// Added to one of these kinds: for operations that exist on the CPU only, since the CPU must read the values. If an
+/// operation has a twin whose name ends in `_and_wait`, the twin exists for every device.
 struct OnCpu {
   static constexpr bool on_cpu_only = true;  ///< there are no kernels for GPUs
 };
@@ -116,23 +116,23 @@ struct OnCpu {
 /// The operations as types, for `supports`: `op::sequence_pool` is `sequence_pool`.
 namespace op {
 
-/// What a binding to another language says of an operation: a member `text` of its tag.
+/// The documentation of an operation for bindings to other languages: a member `text` of its tag.
 struct Text {
-  const char* arguments;          ///< their names, in their order, without options: "x, type"
-  const char* summary = nullptr;  ///< a sentence; null where it is "The gradient of `f`." of f_grad
+  const char* arguments;          ///< the names of the arguments, in order, without options: "x, type"
+  const char* summary = nullptr;  ///< a sentence; null if it is "The gradient of `f`." for f_grad
 };
 
 }  // namespace op
 
-/// Whether an operation is there on the CPU only, whatever back ends there are.
+/// Whether an operation exists on the CPU only, whatever the back ends.
 template <class Op>
 inline constexpr bool on_cpu_only = requires {
   Op::on_cpu_only;
 };
 
-/// Whether there are kernels of an operation for tensors on a device. Those for the CPU come with every operation
-/// (<lod/cpu.hpp>), those for GPUs with <lod/cuda.cuh> or, where the library lodtensor::cuda is linked, <lod/cuda.hpp>:
-/// in a file that has included neither, there are none. A back end specialises this for its device.
+/// Whether an operation has kernels for tensors on a device. Every operation has them for the CPU (<lod/cpu.hpp>).
+/// Kernels for GPUs come with <lod/cuda.cuh> or, with the library lodtensor::cuda, <lod/cuda.hpp>; a file that includes
+/// neither has none. A back end specialises this for its device.
 template <class Op, class Device>
 inline constexpr bool has_kernels = std::same_as<Device, Cpu>;
 
@@ -149,7 +149,7 @@ LOD_TAGGED constexpr void check_elements() noexcept {
   Op::template check<Op, T>();
 }
 
-/// A compile error, unless the operation works in the memory of a device, for those of which a twin waits.
+/// For operations whose twin waits: a compile error unless the operation works in the memory of the device.
 template <class Op, class Device>
 LOD_TAGGED constexpr void check_waits_for_nothing() noexcept {
   static_assert(std::same_as<Device, Cpu> || !on_cpu_only<Op>,

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 /// @file
 /// @ingroup recurrent
-/// Tensor arrays: the steps of a ragged batch as separate tensors, read by recurrent networks that are written step by
-/// step; the steps may be whole sub-sequences. (A network whose steps are rows runs faster on the single block of
+/// Tensor arrays: the steps of a ragged batch as separate tensors, for recurrent networks that are written step by
+/// step; steps may be whole sub-sequences. (A network whose steps are rows runs faster on the single block of
 /// time_major.hpp.)
 #pragma once
 
@@ -37,7 +37,8 @@ struct lod_tensor_to_array_grad : elements::Any {
   static constexpr Text text{"dy, table"};
 };
 struct array_to_lod_tensor : elements::Any {
-  static constexpr Text text{"array, table", "`lod_tensor_to_array` undone: the sequences in their original order."};
+  static constexpr Text text{"array, table",
+                             "The inverse of `lod_tensor_to_array`: the sequences in their original order."};
 };
 struct array_to_lod_tensor_grad : elements::Any {
   static constexpr Text text{"dy, table"};
@@ -113,8 +114,9 @@ class TensorArray {
   LOD_TAGGED auto end() const noexcept { return elements_.end(); }
   /// @}
 
-  /// Makes `tensor` element t. An array that is too short is extended by tensors without rows. Throws OutOfRange for a
-  /// negative t, ShapeMismatch or std::bad_alloc if so many are more than memory can hold; the array is then unchanged.
+  /// Assigns `tensor` to element t. An array that is too short is extended by tensors without rows. Throws OutOfRange
+  /// for a negative t, ShapeMismatch or std::bad_alloc if memory cannot hold that many elements; the array is then
+  /// unchanged.
   LOD_TAGGED void write(std::int64_t t, Tensor tensor) {
     if (t < 0) throw OutOfRange(detail::text({"TensorArray: element ", t, ", expected 0 or more"}));
     if (t >= size()) elements_.resize(detail::checked_count<Tensor>(t, "TensorArray") + 1);
@@ -131,8 +133,8 @@ class TensorArray {
     while (this->size() < size) elements_.emplace_back(resource);
   }
 
-  /// A tensor with no sequences (no rows) that has the row shape and the levels of the elements. It determines these if
-  /// there are no elements: for the steps of a batch whose sequences are all empty.
+  /// A tensor without sequences (or rows) that has the row shape and the levels of the elements. If there are no
+  /// elements, as for a batch whose sequences are all empty, it determines both.
   LOD_TAGGED Tensor& like() noexcept { return like_; }
   LOD_TAGGED const Tensor& like() const noexcept LOD_LIFETIMEBOUND { return like_; }
 
@@ -154,7 +156,7 @@ namespace lod::inline LOD_INTERFACE::inline LOD_TARGET {
 
 namespace operation {
 
-/// Throws ShapeMismatch unless there is one sequence (row) for each one of the table.
+/// Throws ShapeMismatch unless there is one sequence (row) for each sequence of the table.
 inline void check_table_size(std::int64_t found, const RankTable& table, const Subject& what) {
   if (found != table.size()) {
     throw ShapeMismatch(detail::text({what.text(), ": ", found, " sequences (rows, where there is no level), expected ",
@@ -162,13 +164,13 @@ inline void check_table_size(std::int64_t found, const RankTable& table, const S
   }
 }
 
-/// The sequences of a table from their steps, a borrowed tensor or view for each.
+/// The sequences of a table, joined from their steps: one borrowed tensor or view for each step.
 template <Executor E, class T>
 class JoinedSteps {
  public:
   using View = LoDTensorView<const T, typename E::device>;
 
-  /// `like` tells the structure of the steps if there are none. `step` begins the texts of errors, followed by the
+  /// `like` has the structure of the steps, in case there are none. `step` begins the texts of errors, followed by the
   /// number of the step.
   template <class Step>
   JoinedSteps(const E& executor, std::span<const Step> elements, const LoDTensor<T, typename E::device>& like,
@@ -187,7 +189,7 @@ class JoinedSteps {
 
   const NewLevels& levels() const noexcept { return levels_; }
   const Shape& row_shape() const noexcept { return views_[0].row_shape(); }
-  /// What is read.
+  /// The views that are read.
   std::span<const View> views() const noexcept { return views_.span(); }
   void copy(T* y) const { rows_->copy(y); }
 
@@ -358,24 +360,25 @@ struct Declared<op::reorder_lod_tensor_by_rank_grad> : Takes<Tensor, RankTable> 
 
 /// The steps of x: element t holds step t of every sequence longer than t, in the order of the table. A step is an item
 /// of the ranked level: a row if that is the last level, otherwise a whole sub-sequence; the levels below the ranked
-/// one stay with the steps, those above are dropped (the table keeps them for the inverse). As many elements as the
-/// longest sequence has steps; empty sequences take part in none. Semantics: PaddlePaddle's lod_tensor_to_array.
+/// one stay with the steps, those above are dropped (the table keeps them for the inverse). There are as many elements
+/// as the longest sequence has steps; empty sequences are in none of them. Semantics: PaddlePaddle's
+/// lod_tensor_to_array.
 ///
 /// No element may overlap x. If memory runs out, the elements written before keep their new contents. Throws
 /// ShapeMismatch unless x has the levels of the table's LoD down to the ranked one. One copy of the values.
 inline constexpr operation::Call<op::lod_tensor_to_array> lod_tensor_to_array{};
 inline constexpr operation::CallInto<op::lod_tensor_to_array> lod_tensor_to_array_into{};
 
-/// The inverse: the sequences in their original order, step by step. LoD: the levels of the table down to the ranked
-/// one, then those of the elements, which need not be those of x. Row shape as the elements; if there are none, as
-/// `array.like()`. Semantics: PaddlePaddle's array_to_lod_tensor.
+/// The inverse of `lod_tensor_to_array`: the sequences in their original order, joined from their steps. LoD: the
+/// levels of the table down to the ranked one, then those of the elements, which need not be those of x. Row shape as
+/// the elements; if there are none, as `array.like()`. Semantics: PaddlePaddle's array_to_lod_tensor.
 ///
 /// Throws ShapeMismatch unless element t has one sequence (row, if it has no level) for each sequence longer than t,
 /// for every step of the table, and all have the same row shape; InvalidLoD for different numbers of levels.
 inline constexpr operation::Call<op::array_to_lod_tensor> array_to_lod_tensor{};
 inline constexpr operation::CallInto<op::array_to_lod_tensor> array_to_lod_tensor_into{};
 
-/// The gradients: each is the inverse permutation of the other.
+/// The gradient of `lod_tensor_to_array`: the inverse permutation, as by `array_to_lod_tensor`.
 inline constexpr operation::Call<op::lod_tensor_to_array_grad> lod_tensor_to_array_grad{};
 inline constexpr operation::CallInto<op::lod_tensor_to_array_grad> lod_tensor_to_array_grad_into{};
 /// The gradient of `array_to_lod_tensor`: dy by steps, as by `lod_tensor_to_array`.
@@ -383,9 +386,9 @@ inline constexpr operation::Call<op::array_to_lod_tensor_grad> array_to_lod_tens
 inline constexpr operation::CallInto<op::array_to_lod_tensor_grad> array_to_lod_tensor_grad_into{};
 
 /// The states of the sequences that take step t: the first table.active(t) sequences of x, or its rows if it has no
-/// level. x is in the order of the table, as the states of a recurrent network are. Levels as x. A copy; what need not
-/// be kept is `x.between(0, table.active(t))`, which costs nothing. Semantics: PaddlePaddle's shrink_rnn_memory, also
-/// for no active sequence.
+/// level. x is in the order of the table, as the states of a recurrent network are. Levels as x. A copy; `x.between(0,
+/// table.active(t))` is a view of the same, without a copy. Semantics: PaddlePaddle's shrink_rnn_memory, also for no
+/// active sequence.
 ///
 /// `y` may be x's own tensor, but must not overlap x otherwise. Throws OutOfRange for a negative t, ShapeMismatch if x
 /// has fewer sequences.
@@ -413,7 +416,8 @@ inline constexpr operation::Call<op::reorder_lod_tensor_by_rank_grad> reorder_lo
 inline constexpr operation::CallInto<op::reorder_lod_tensor_by_rank_grad> reorder_lod_tensor_by_rank_grad_into{};
 
 /// The results of `lod_tensor_to_array`, `array_to_lod_tensor`, `shrink_rnn_memory` and `reorder_lod_tensor_by_rank`,
-/// described: see <lod/infer.hpp>. `ranked` is a tensor with the LoD of the table, which was made with these options.
+/// described: see <lod/infer.hpp>. `ranked` describes a tensor with the LoD of the table, which was made with these
+/// options.
 inline LoDTensorArrayDesc infer_lod_tensor_to_array(const LoDTensorDesc& x, const LoDTensorDesc& ranked,
                                                     const RankOptions& options = {}) {
   infer::Batch step(x, "lod_tensor_to_array");

@@ -24,13 +24,13 @@
 namespace lod::inline LOD_INTERFACE::op {
 struct to_time_major : elements::Any {
   static constexpr Text text{
-      "x, table", "x by steps: level 0 is the steps, each with a row (or sub-sequence) of the sequences that take it."};
+      "x, table", "x by time steps: level 0 is the steps, each with a row (or sub-sequence) of every active sequence."};
 };
 struct to_time_major_grad : elements::Any {
   static constexpr Text text{"dz, table"};
 };
 struct from_time_major : elements::Any {
-  static constexpr Text text{"z, table", "`to_time_major` undone: the sequences in their original order."};
+  static constexpr Text text{"z, table", "The inverse of `to_time_major`: the sequences in their original order."};
 };
 struct from_time_major_grad : elements::Any {
   static constexpr Text text{"dy, table", "The gradient of `from_time_major`: dy by steps."};
@@ -56,7 +56,7 @@ template <class T, class Device = Cpu>
 class TimeMajor {
  public:
   using value_type = T;   ///< the type of the elements
-  using device = Device;  ///< where they are
+  using device = Device;  ///< the device whose memory holds them
 
   LOD_TAGGED TimeMajor() = default;
   /// No steps yet; memory for them will come from the resource.
@@ -98,7 +98,7 @@ class ElementOrder {
         elements_(executor.workspace(), from.levels() > 0 ? from.size() : 0),
         rows_(executor, from.rows()) {}
 
-  /// Which element is the i-th of the result: must be written for all of them.
+  /// Which element of `from` is element i of the result: must be written for each i.
   std::int64_t& operator[](std::int64_t i) const noexcept { return from_.levels() > 0 ? elements_[i] : rows_[i]; }
 
   /// Adds the reordered levels to `levels`, and returns the reordered rows, counted from the first of `from`.
@@ -261,13 +261,13 @@ struct Declared<op::to_time_major_grad> : FromTimeMajor<op::to_time_major_grad> 
 inline constexpr operation::Call<op::to_time_major> to_time_major{};
 inline constexpr operation::CallInto<op::to_time_major> to_time_major_into{};
 
-/// The inverse: the sequences in their original order. LoD: the levels of the table down to the ranked one, then those
-/// of z below its steps, which need not be those of x. Throws ShapeMismatch unless the steps of z have as many elements
-/// as the table says.
+/// The inverse of `to_time_major`: the sequences in their original order. LoD: the levels of the table down to the
+/// ranked one, then those of z below its steps, which need not be those of x. Throws ShapeMismatch unless each step of
+/// z has as many elements as the table has active sequences.
 inline constexpr operation::Call<op::from_time_major> from_time_major{};
 inline constexpr operation::CallInto<op::from_time_major> from_time_major_into{};
 
-/// The gradients: each is the inverse permutation of the other.
+/// The gradient of `to_time_major`: the inverse permutation, as by `from_time_major`.
 inline constexpr operation::Call<op::to_time_major_grad> to_time_major_grad{};
 inline constexpr operation::CallInto<op::to_time_major_grad> to_time_major_grad_into{};
 /// The gradient of `from_time_major`: dy in time-major order.
@@ -291,7 +291,8 @@ inline int infer_ranked_levels(const infer::Batch& x, const LoDTensorDesc& ranke
 }  // namespace operation
 
 /// The results of `to_time_major` and `from_time_major`, described: see <lod/infer.hpp>. A time-major block is
-/// described by its `values()`; `ranked` is a tensor with the LoD of the table, which was made with these options.
+/// described by its `values()`; `ranked` describes a tensor with the LoD of the table, which was made with these
+/// options.
 inline LoDTensorDesc infer_to_time_major(const LoDTensorDesc& x, const LoDTensorDesc& ranked,
                                          const RankOptions& options = {}) {
   infer::Batch z(x, "to_time_major");

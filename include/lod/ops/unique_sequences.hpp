@@ -18,10 +18,10 @@
 namespace lod::inline LOD_INTERFACE::op {
 struct unique_sequences : elements::Any, elements::OnCpu {
   static constexpr Text text{
-      "x", "The outermost sequences without repetitions, which of them each is, and how often it occurs."};
+      "x", "The distinct outermost sequences, the index of each sequence among them, and how often each occurs."};
 };
 struct unique_sequences_and_wait : elements::Any {
-  static constexpr Text text{"x", "The same as `unique_sequences`, which on a GPU has to wait."};
+  static constexpr Text text{"x", "The same as `unique_sequences`; on a GPU it waits."};
 };
 }  // namespace lod::inline LOD_INTERFACE::op
 
@@ -46,9 +46,10 @@ struct UniqueSequencesDesc {
 
 namespace lod::inline LOD_INTERFACE::kernel {
 /// run(executor, x, sequences, splits, key, row_size, same_levels, first, index): first[u] = the first occurrence of
-/// the u-th distinct sequence, index[i] = which one sequence i is, both for the CPU; returns how many there are.
-/// Sequences are the same if same_levels(i, j) says so and their rows have the same bits. splits[i] is a hash of the
-/// levels below sequence i, for the CPU. `key` is that of the hashes.
+/// the u-th distinct sequence, index[i] = the number of the distinct sequence that sequence i equals, both in CPU
+/// memory; returns how many distinct sequences there are. Sequences i and j are equal if same_levels(i, j) and their
+/// rows have the same bits. splits[i], in CPU memory, is a hash of the levels below sequence i. `key` is the key of the
+/// hashes.
 struct UniqueSequences {
   static constexpr bool in_headers_only = true;  ///< it calls a function of the caller's
 };
@@ -56,8 +57,8 @@ struct UniqueSequences {
 /// sequence i, its length and splits[i], with a key of this start and factor; left[i] = i.
 struct NumberSequences {};
 /// run(executor, x, sequences, row_size, numbers, count, left, twins): twins[i] = the first of the `count` sequences in
-/// `left` that has the hash of sequence i, for each i in `left`. Then `left` becomes the sequences whose twin has other
-/// rows, in order, and twins[sequences.size] their number: none, except for hash collisions.
+/// `left` that has the hash of sequence i, for each i in `left`. Then `left` becomes the sequences whose twin has
+/// different rows, in order, and twins[sequences.size] their number: 0 unless hashes collide.
 struct FindTwins {};
 }  // namespace lod::inline LOD_INTERFACE::kernel
 
@@ -98,7 +99,8 @@ class LevelNumbers {
   Array<E, std::int64_t> numbers_;
 };
 
-/// Does the work of kernel::UniqueSequences, where kernels find sequences with the same rows; levels are compared here.
+/// The same as kernel::UniqueSequences, for devices: kernels find sequences with the same rows; levels are compared
+/// here.
 template <Executor E, class T, class SameLevels>
 std::int64_t unique_by_twins(const E& executor, const T* x, const kernel::Segments& sequences,
                              const Array<E, std::int64_t>& splits, const detail::HashKey& key, std::int64_t row_size,
@@ -120,7 +122,7 @@ std::int64_t unique_by_twins(const E& executor, const T* x, const kernel::Segmen
       executor.rethrow_faults();
     }
   }
-  // Sequences with the same rows but different levels, whose hashes collide, are chained: each leads to the next.
+  // Sequences with the same rows and hash but different levels are chained.
   std::int64_t different = 0;
   for (std::int64_t i = 0; i < size; ++i) {
     next[i] = -1;
@@ -186,19 +188,19 @@ struct Declared<op::unique_sequences_and_wait> : Distinct<op::unique_sequences_a
 
 }  // namespace operation
 
-/// The sequences of the outermost level of x, or its rows if it has no level, without repetitions. Two are the same if
-/// they have the same lengths at every level below and the same values, bit by bit: 0.0 and -0.0 differ, two NaNs of
-/// the same bits are the same. `values` has the levels of x. Time: one pass over the levels and the values to hash the
-/// sequences, and one over those with equal hashes; sequences cannot be chosen to collide, since the hashes use a key
-/// that is different in each call.
+/// The sequences of the outermost level of x, or its rows if it has no level, without repetitions. Two are equal if
+/// they have the same lengths at every level below and the same values, bit by bit: 0.0 and -0.0 differ, NaNs with the
+/// same bits are equal. `values` has the levels of x. Time: one pass over the levels and the values to hash the
+/// sequences, and one over those with equal hashes; nobody can choose sequences that collide, since each call draws a
+/// new key for the hashes.
 ///
 /// The outputs must not overlap x. x is `select(values, index)`.
 inline constexpr operation::Call<op::unique_sequences> unique_sequences{};
 inline constexpr operation::CallInto<op::unique_sequences> unique_sequences_into{};
 
-/// `unique_sequences` for any device, and the same on the CPU: the name for code that any executor runs. How many
-/// sequences are different follows from the values: on a GPU, waits for all that is enqueued before it can size the
-/// results, so that no graph can be captured from it, and throws as `CudaExecutor::synchronize` does.
+/// `unique_sequences` for any device, for code that is generic over executors; on the CPU it is the same. Since the
+/// sizes of the results depend on the values, on a GPU this waits for all work that is enqueued, so no graph can be
+/// captured from it, and throws as `CudaExecutor::synchronize` does.
 inline constexpr operation::Call<op::unique_sequences_and_wait> unique_sequences_and_wait{};
 inline constexpr operation::CallInto<op::unique_sequences_and_wait> unique_sequences_and_wait_into{};
 

@@ -232,16 +232,20 @@ class Backward {
     std::vector<OpDesc> made = path_.gradient(op.type)(GradientArguments(op, constants));
     for (OpDesc& one : made) {
       if (!any_argument(one.outputs, [](const std::string&) { return true; })) continue;
-      for_each_argument(one.inputs, [&](const std::string& name) {
-        const bool is_read = has_argument(op.inputs, name), is_written = has_argument(op.outputs, name);
-        // State that an operator keeps from batch to batch, as batch_norm does, is not meant for its gradient.
-        if (is_read && is_written && !path_.varies(idx, name)) return;
-        if (needs_shapes_only(one.type) || (!is_read && !is_written)) return;
-        if (path_.keeps_value(idx, i, name, is_read)) return;
-        throw InvalidProgram(readable(text({place_of(op, idx, i), ": its gradient needs a value of variable '", name,
-                                            "' that an operator has overwritten, expected one written once where "
-                                            "gradients are wanted"})));
-      });
+      for (const OpDesc::Var& input : one.inputs) {
+        for (const std::string& name : input.arguments) {
+          const bool is_read = has_argument(op.inputs, name), is_written = has_argument(op.outputs, name);
+          if (is_no_variable(name) || needs_shapes_only(one.type) || (!is_read && !is_written)) continue;
+          // State that an operator keeps from batch to batch has no gradient: that of batch_norm takes what is new.
+          const bool is_new = std::ranges::count(op.output(input.parameter), name) > 0 &&
+                              !has_argument(one.outputs, gradient_name(name));
+          if (is_read && is_written && (is_new || !path_.varies(idx, name))) continue;
+          if (path_.keeps_value(idx, i, name, is_read)) continue;
+          throw InvalidProgram(readable(text({place_of(op, idx, i), ": its gradient needs a value of variable '", name,
+                                              "' that an operator has overwritten, expected one written once where "
+                                              "gradients are wanted"})));
+        }
+      }
       for_each_argument(op.outputs, [&](const std::string& name) {
         if (has_argument(one.inputs, gradient_name(name))) need(idx, name, sums);
       });

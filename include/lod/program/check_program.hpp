@@ -18,6 +18,7 @@
 #include <cstdint>
 #include <map>
 #include <set>
+#include <span>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -94,6 +95,14 @@ inline std::vector<std::string_view> reads_of(DataFlow& flow, const ProgramDesc&
   return reads;
 }
 
+/// Whether an operator also runs without this variable. recurrent_grad names the gradients of all outputs, and takes
+/// zeros for those that no operator computes, since nothing uses the output.
+inline bool may_be_absent(const OpDesc& op, std::string_view name) {
+  if (op.type != "recurrent_grad") return false;
+  const std::span<const std::string> gradients = op.input("outputs@GRAD");
+  return std::find(gradients.begin(), gradients.end(), name) != gradients.end();
+}
+
 /// The tensors of block 0 that are read before an operator writes them, and so must be fed, each with the place of the
 /// operator that needs it. Throws InvalidProgram for a variable that is read before it is written, but that cannot be
 /// fed (it is persistable, or block 0 does not describe it) and is not in `outside`, the scope around the program.
@@ -110,7 +119,7 @@ inline std::map<std::string, std::string> find_needs(DataFlow& flow, const Progr
       continue;
     }
     for (const std::string_view name : reads_of(flow, program, op)) {
-      if (written.contains(name)) continue;
+      if (written.contains(name) || may_be_absent(op, name)) continue;
       const VarDesc* const var = root.find_var(name);
       if (var && !var->persistable) {
         if (var->type.type == VarType::LOD_TENSOR) needs.emplace(name, place_of(op, 0, i));

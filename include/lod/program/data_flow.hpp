@@ -25,6 +25,9 @@ namespace lod::inline LOD_INTERFACE {
 /// The name that stands for no variable in the arguments of operators, as the empty name does.
 inline constexpr std::string_view empty_variable_name = "@EMPTY@";
 
+/// The suffix that makes the name of a variable's gradient from that of the variable.
+inline constexpr std::string_view gradient_suffix = "@GRAD";
+
 namespace detail::inline LOD_TARGET {
 
 /// Whether a variable of this type is a list through which values enter or leave a program, rather than a value that
@@ -118,6 +121,14 @@ class DataFlow {
     Access access;
     /// The variables of the block whose gradient this one computes: its operators see these, enclosing blocks do not.
     detail::NameSet of_forward;
+
+    /// Whether a name stands for one of them, or for the gradient of one, which no block describes where the operator
+    /// that runs this one sets it, as recurrent_grad does those of states.
+    LOD_TAGGED bool sees_by_forward(std::string_view name) const {
+      if (of_forward.contains(name)) return true;
+      return name.ends_with(gradient_suffix) &&
+             of_forward.contains(name.substr(0, name.size() - gradient_suffix.size()));
+    }
   };
 
   /// Whether an operator takes values into the program or out of it.
@@ -153,7 +164,7 @@ class DataFlow {
       const BlockAccess& inner = of_block(idx, depth + 1);
       const auto add_outer = [&inner](Names& names, const std::vector<std::string_view>& list) {
         for (const std::string_view name : list) {
-          if (!inner.of_forward.contains(name)) names.add(name);
+          if (!inner.sees_by_forward(name)) names.add(name);
         }
       };
       add_outer(reads, inner.access.reads);

@@ -26,9 +26,6 @@
 
 namespace lod::inline LOD_INTERFACE {
 
-/// The suffix that makes the name of a variable's gradient from that of the variable.
-inline constexpr std::string_view gradient_suffix = "@GRAD";
-
 /// The name of a variable's gradient.
 LOD_TAGGED inline std::string gradient_name(std::string_view variable) {
   return std::string(variable).append(gradient_suffix);

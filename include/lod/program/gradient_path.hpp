@@ -333,9 +333,13 @@ class GradientPath {
       });
       if (flow == ControlFlow::LOOP || flow == ControlFlow::BRANCH) continue;
       for_each_argument(op.outputs, [&](const std::string& name) {
-        writers_[find(block, name)].push_back({block, i});
+        if (!only_names(op, name)) writers_[find(block, name)].push_back({block, i});
       });
     }
+  }
+  /// Whether an operator leaves an output as it was: hierarchical_sigmoid has its weights as W_Out, too.
+  static bool only_names(const OpDesc& op, const std::string& name) {
+    return op.type == "hierarchical_sigmoid" && std::ranges::count(op.output("W_Out"), name) > 0;
   }
   void find_varying(std::int32_t block) {
     for (const OpDesc& op : at(block).ops) {

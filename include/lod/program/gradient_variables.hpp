@@ -89,16 +89,15 @@ class GradientVariables {
       return !any_argument(op.inputs, [&](const std::string& name) { return !row_sparse.contains(name); });
     }
     const OpDesc::Attr* const is_sparse = op.find_attr("is_sparse");
-    return var && var->is_parameter && is_sparse && is_sparse->b.value_or(false);
+    return var && var->persistable && is_sparse && is_sparse->b.value_or(false);
   }
   static VarDesc described_as(const std::string& name, const VarDesc* var, bool is_sparse) {
     VarDesc made{.name = name, .type = {.type = VarType::LOD_TENSOR}};
     if (!var) return made;
     made.type = var->type;
-    if (const TensorDesc* const tensor = described_tensor(*var); is_sparse && tensor) {
-      made = VarDesc::selected_rows(name, *tensor);
-    }
-    return made;
+    if (!is_sparse) return made;
+    const TensorDesc* const tensor = described_tensor(*var);
+    return tensor ? VarDesc::selected_rows(name, *tensor) : VarDesc::of_type(name, VarType::SELECTED_ROWS);
   }
 
   std::map<std::int32_t, Names> row_sparse_;  // gradients that are row-sparse, by block

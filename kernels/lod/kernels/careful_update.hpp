@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 /// @file
-/// Recomputes one element of an optimizer's update where float or double was too small for an intermediate step: a
+/// Recomputes one element of an optimizer's update if float or double had too small a range for an intermediate step: a
 /// square overflowed, or underflowed and left a division by 0.
 #pragma once
 
@@ -27,8 +27,8 @@ struct UpdatedNumbers {
 };
 
 /// Applies the rule to finite numbers, in unbounded arithmetic: parameter and states become the nearest finite T and S.
-/// A quotient whose divisor is 0 moves nothing. Returns false, with nothing changed, where the numbers were not finite
-/// or an option of the rule is not.
+/// A quotient whose divisor is 0 counts as no change. Returns false, with nothing changed, if the numbers or an option
+/// of the rule are not finite.
 template <class T, class S, class Rule, class A, std::size_t... k>
 LOD_HOST_DEVICE bool update_carefully(const Rule& rule, UpdatedNumbers<A, sizeof...(k)>& numbers,
                                       std::index_sequence<k...>) {

@@ -63,7 +63,7 @@ class ChunkReader {
   bool is_open_ = false;
 };
 
-/// Writes how many chunks of a sequence were inferred, are labelled, and are both.
+/// Writes how many chunks of a sequence were inferred, are labelled, and are correct.
 template <class T>
 LOD_HOST_DEVICE void count_chunks(const T* inference, const T* label, std::int64_t rows, const ChunkLabels& labels,
                                   std::int64_t* counts) noexcept {

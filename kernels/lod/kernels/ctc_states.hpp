@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 /// @file
 /// The states through which the frames of a sequence spell its labels: each label, and a blank before, between and
-/// after them. A path stays in a state or goes on to the next, and may leave out a blank between different labels.
+/// after them. A path stays in a state or moves to the next one, and may skip a blank between different labels.
 #pragma once
 
 #include <lod/core/sizes.hpp>
@@ -12,7 +12,7 @@
 
 namespace lod::inline LOD_INTERFACE::kernel::inline LOD_TARGET {
 
-/// Those of a sequence.
+/// The states of a sequence.
 template <class T>
 struct CtcStates {
   const T* logits;  ///< of its frames
@@ -23,8 +23,7 @@ struct CtcStates {
   std::int64_t blank;
 
   LOD_HOST_DEVICE std::int64_t count() const { return 2 * label_count + 1; }
-  /// The class that a frame in a state has; -1 where no path leads: a label that is the blank, or an error that is
-  /// thrown later.
+  /// The class of a state; -1 if no path leads there: for a label that is the blank, or an error that is thrown later.
   LOD_HOST_DEVICE std::int64_t class_of(std::int64_t state) const {
     if (state % 2 == 0) return blank;
     const std::int64_t label = labels[state / 2];
@@ -36,7 +35,7 @@ struct CtcStates {
   }
 };
 
-/// A batch of them.
+/// The states of a batch.
 template <class T>
 struct CtcBatch {
   const T* logits;
@@ -50,7 +49,7 @@ struct CtcBatch {
     return {logits + sequences.begin(i) * classes, sequences.length(i),       classes,
             labels + label_sequences.begin(i),     label_sequences.length(i), blank};
   }
-  /// At most so many states has a sequence.
+  /// The greatest number of states of a sequence.
   std::int64_t most_states() const noexcept {
     return lod::detail::saturated_sum(lod::detail::saturated_product(2, label_sequences.max_rows), 1);
   }

@@ -29,7 +29,7 @@ class DistanceStrip {
   static constexpr int width = std::numeric_limits<Word>::digits;
 
   DistanceStrip() = default;
-  /// The first `columns` of them, at most `width`, in the top row, before any id.
+  /// The first `columns` columns, at most `width`, in the top row, before any id.
   explicit LOD_HOST_DEVICE DistanceStrip(std::int64_t columns)
       : last_(static_cast<int>(columns < width ? columns : width) - 1) {}
 
@@ -40,7 +40,7 @@ class DistanceStrip {
     const Word kept = equal | decreases_;
     equal |= decreased;
     const Word diagonal = (((equal & increases_) + increases_) ^ increases_) | equal;
-    // Which columns are greater in this row than in the one above, and which are less.
+    // The columns that are greater in this row than in the one above, and those that are less.
     Word more = decreases_ | ~(diagonal | increases_), less = increases_ & diagonal;
     const auto result = static_cast<std::uint32_t>((more >> last_ & 1) | (less >> last_ & 1) << 1);
     more = more << 1 | increased;

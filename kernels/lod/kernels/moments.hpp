@@ -29,7 +29,7 @@
 
 namespace lod::inline LOD_INTERFACE::kernel::inline LOD_TARGET {
 
-/// The first rows of a leaf, if there are so many, whose median is its shift.
+/// The number of first rows of a leaf whose median is its shift, if it has that many.
 inline constexpr std::int64_t shift_rows = 3;
 LOD_ON_THE_CALLERS_SIDE
 template <class V, class Arithmetic>
@@ -37,9 +37,9 @@ LOD_HOST_DEVICE V shift_of(const V& a, const V& b, const V& c, const Arithmetic&
   return arithmetic.greatest(arithmetic.least(a, b), arithmetic.least(arithmetic.greatest(a, b), c));
 }
 
-// `auto` for what is worked out, not V: nvcc takes a variable of a vector type for one on the GPU.
+// `auto` for variables, not V: nvcc takes a variable of a vector type for one on the GPU.
 
-/// A sum in two parts, of which the second are rounding errors: adds a term.
+/// Adds a term to a sum in two parts, the second of which is its rounding errors.
 LOD_ON_THE_CALLERS_SIDE
 template <class V>
 LOD_HOST_DEVICE void add_to_parts(V& sum, V& error, const V& term) {
@@ -55,7 +55,7 @@ struct Moments {
   V squares, squares_error;
 };
 
-/// Those of a leaf of `count` rows, from the sums of distances and of their squares.
+/// The moments of a leaf of `count` rows, from the sums of distances and of their squares.
 LOD_ON_THE_CALLERS_SIDE
 template <class V, class Arithmetic>
 LOD_HOST_DEVICE Moments<V> leaf_moments(const V& shift, const V& sum, const V& squares, const V& count,
@@ -79,7 +79,7 @@ LOD_HOST_DEVICE void join_moments(Moments<V>& all, std::int64_t rows, const Mome
   all.squares_error = all.squares_error + more.squares_error;
 }
 
-/// What is known of a column of a sequence. The mean is in two parts, of which the first is the nearest number.
+/// The mean and variance of a column of a sequence. The mean is in two parts, the first of which is the nearest number.
 template <class V>
 struct MeanVarNumbers {
   V mean, mean_error;
@@ -93,7 +93,7 @@ LOD_HOST_DEVICE MeanVarNumbers<V> mean_var_of(const Moments<V>& all, const V& di
   return {mean, all.mean_error - (mean - all.mean), (all.squares + all.squares_error) / divisor};
 }
 
-/// What squares are divided by; 0 where there is no variance.
+/// The divisor of the sum of squares; 0 if there is no variance.
 LOD_HOST_DEVICE constexpr std::int64_t squares_divisor(std::int64_t rows, bool unbiased) noexcept {
   return rows - (unbiased ? 1 : 0);
 }
@@ -109,7 +109,7 @@ LOD_HOST_DEVICE MeanVarNumbers<A> careful_mean_var(const Read& read, std::int64_
   for (std::int64_t row = 0; row < rows && !sum.is_nan(); ++row) sum.add(read(row));
   const A mean = sum.pooled(PoolType::AVERAGE, rows);
   if (!is_finite(mean)) return {mean == mean ? mean : nan, A{}, nan};
-  // The squares of any numbers are finite, and those lost are too small to count beside what brought us here.
+  // The squares of any numbers are finite, and those that vanish are negligible beside the number that led here.
   constexpr double scale = std::same_as<A, double> ? 0x1p-540 : 1;
   const double center = arithmetic.product(static_cast<double>(mean), scale);
   double distances = 0, distances_error = 0, squares = 0, squares_error = 0;

@@ -10,12 +10,12 @@
 
 namespace lod::inline LOD_INTERFACE::kernel::inline LOD_TARGET {
 
-/// What the score of a path is above those of all paths. At each row the scores of all paths so far are shifted, so
-/// that they stay near 0, and this sum takes the same shift off its own: two large sums would leave no digits of their
-/// difference.
+/// The score of a path relative to those of all paths. At each row the scores of all paths so far are shifted so that
+/// they stay near 0, and this sum is shifted by the same: the difference of two large sums would have no digits left.
 class PathLikelihood {
  public:
-  /// A row: the weight of the transition to its label, the emission of that, and what was taken off all scores.
+  /// Adds a row: the weight of the transition to its label, the label's emission, and what was subtracted from all
+  /// scores.
   LOD_HOST_DEVICE void add_row(double weight, double emission, double shift) noexcept {
     add_compensated(sum_, error_, weight + emission - shift);
   }

@@ -11,7 +11,8 @@
 /// - The leaves of a *chunk* are added one after the other with compensation (Knuth's two-sum): the error of a sum is
 ///   that of one leaf, however long the sequence.
 /// - The chunks are added likewise. Threads share a long sequence by chunks.
-/// - Sums begin with `empty_sum`, so that a sum of negative zeros is a negative zero, as by the additions alone.
+/// - Sums begin with `empty_sum`, so that a sum of negative zeros is a negative zero, as if only the numbers were
+///   added.
 #pragma once
 
 #include <lod/core/float16.hpp>

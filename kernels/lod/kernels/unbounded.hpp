@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 /// @file
-/// Floating-point numbers without overflow or underflow: formulas are recomputed in them where float or double was too
-/// small for an intermediate step.
+/// Floating-point numbers without overflow or underflow: formulas are recomputed in them if float or double had too
+/// small a range for an intermediate step.
 #pragma once
 
 #include <lod/core/float16.hpp>
@@ -80,7 +80,7 @@ class Unbounded {
   friend LOD_HOST_DEVICE Unbounded operator/(const Unbounded& a, const Unbounded& b) noexcept {
     return quotient(a, b, Unbounded(0));
   }
-  /// a / b, and `of_zero` where b is 0.
+  /// a / b; `of_zero` if b is 0.
   friend LOD_HOST_DEVICE Unbounded quotient(const Unbounded& a, const Unbounded& b, const Unbounded& of_zero) noexcept {
     if (b.fraction_ == 0) return of_zero;
     return {a.fraction_ / b.fraction_, a.exponent_ - b.exponent_};
@@ -100,7 +100,7 @@ class Unbounded {
     const bool odd = a.exponent_ % 2 != 0;
     return {std::sqrt(odd ? 2 * a.fraction_ : a.fraction_), (a.exponent_ - (odd ? 1 : 0)) / 2};
   }
-  /// Also 0 where a is 0, unless the power is 0.
+  /// Also 0 if a is 0, unless the power is 0.
   friend LOD_HOST_DEVICE Unbounded pow(const Unbounded& a, const Unbounded& b) noexcept {
     const double power = b.to_double();
     if (power == 0) return Unbounded(1);

@@ -73,7 +73,7 @@ struct ClippedByNorm {
   LOD_HOST_DEVICE bool is_ordinary() const noexcept {
     return length.scale == 1 && (norm == 0 || !is_finite(length.root) || is_ordinary_factor<T>(factor()));
   }
-  /// The factor for where it is not.
+  /// The factor for the case where it is not.
   LOD_HOST_DEVICE Unbounded exact_factor() const noexcept { return Unbounded(norm) / length.value(); }
   LOD_HOST_DEVICE T operator()(T x) const noexcept { return rounded<T>(exact_factor() * unbounded(x)); }
 };

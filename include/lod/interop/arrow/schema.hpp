@@ -186,7 +186,7 @@ inline ArrowHandle<ArrowSchema> arrow_field(ArrowHandle<ArrowSchema> child, std:
 
 }  // namespace detail::inline LOD_TARGET
 
-/// The type of the arrays that `to_arrow` makes from tensors with so many levels, rows of `row_shape` and elements of
+/// The type of the arrays that `to_arrow` makes from tensors with `levels` levels, rows of `row_shape` and elements of
 /// `type`; `name` may be the name of a column. From the outside in: a large list for each level, a fixed-size list for
 /// each dimension of a row, the elements. No field is nullable; the inner ones are called "item". Throws
 /// std::invalid_argument for complex numbers and 8-bit floating point, for which Arrow has no types, and ShapeMismatch

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 /// @file
-/// Gradients of activations and of other functions of one number: relu_grad and its kin.
+/// Gradients of activations and other functions of one number: relu_grad and the like.
 #pragma once
 
 #include <lod/core/any_tensor.hpp>
@@ -18,8 +18,8 @@
 
 namespace lod::inline LOD_INTERFACE::inline LOD_TARGET::operators_of_programs {
 
-// The slopes of activations: of X, or where the base is OfResult, of Out. Where there is none, as in the corner of
-// relu, they are PaddlePaddle's.
+// The slopes of activations, as functions of X or, with the base OfResult, of Out. Where a function has no slope, as
+// relu at 0, the value is PaddlePaddle's.
 
 struct OfResult {};
 
@@ -201,8 +201,8 @@ struct TimesSlope {
   }
 };
 
-/// relu_grad and its kin: X or Out, as F needs it, and Out@GRAD -> X@GRAD, with the levels of X or Out. floor, whose
-/// slope is 0, needs neither.
+/// relu_grad and the like: X or Out, whichever F needs, and Out@GRAD -> X@GRAD, with the levels of X or Out. floor,
+/// whose slope is 0, needs neither.
 template <class F, Executor E>
 RunOperator<E> activation_grad(const OperatorArguments& op) {
   const Slot dy = op.input("Out@GRAD"), dx = op.output("X@GRAD");

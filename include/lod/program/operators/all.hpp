@@ -42,6 +42,7 @@ std::span<const detail::BuiltInOperator<E>> all_on_cpu() {
       {"atan", activation<ArcTangent, E>, gradient<"X, Out@GRAD -> X@GRAD">},
       {"atan_grad", activation_grad<SlopeOfArcTangent, E>},
       {"auc", auc<E>},
+      {"average_accumulates", average_accumulates<E>},
       {"batch_norm", batch_norm<E>,
        gradient<"X, Scale, Bias, SavedMean, SavedVariance, MeanOut, VarianceOut, ReserveSpace, Y@GRAD -> X@GRAD, "
                 "Scale@GRAD, Bias@GRAD">},

@@ -68,8 +68,8 @@ void view_all(const OperatorCall<E>& call, const Slot& x, const Workspace::Loan<
   }
 }
 
-/// beam_search_decode: Ids, Scores -> SentenceIds, SentenceScores; beam_size, end_id. The arrays have the results of
-/// all steps. There may be any number of sentences, whatever the beam size is.
+/// beam_search_decode: Ids, Scores -> SentenceIds, SentenceScores; beam_size, end_id. The arrays hold the results of
+/// all steps. There may be any number of sentences, whatever the beam size.
 template <Executor E>
 RunOperator<E> beam_search_decode(const OperatorArguments& op) {
   const Slot ids = op.input("Ids"), scores = op.input("Scores");

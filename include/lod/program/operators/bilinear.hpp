@@ -17,7 +17,8 @@
 
 namespace lod::inline LOD_INTERFACE::inline LOD_TARGET::operators_of_programs {
 
-/// What both take, checked: X, rows of m numbers, Y, as many rows of n, Weight, k matrices of m by n, Bias?, k numbers.
+/// The checked arguments of both operators: X, rows of m numbers; Y, as many rows of n numbers; Weight, k matrices of m
+/// by n numbers; Bias?, k numbers.
 template <class T>
 struct BilinearForms {
   const T *x, *y, *weight;
@@ -39,7 +40,7 @@ struct BilinearForms {
     y = call.template view<T>(y_slot).data();
     weight = call.template view<T>(weight_slot).data();
   }
-  /// Calls f(row, form, place in x, in y, in weight) for all products.
+  /// Calls f(row, form, place in x, place in y, place in weight) for all products.
   template <class F>
   void for_each_product(const F& f) const {
     for (std::int64_t i = 0; i < rows; ++i) {
@@ -52,7 +53,8 @@ struct BilinearForms {
   }
 };
 
-/// bilinear_tensor_product: X, Y, Weight, Bias? -> Out: for each row x W y of every matrix, plus the bias. Levels as X.
+/// bilinear_tensor_product: X, Y, Weight, Bias? -> Out: for each row, x W y for every matrix W, plus the bias. Levels
+/// as X.
 template <Executor E>
 RunOperator<E> bilinear_tensor_product(const OperatorArguments& op) {
   const Slot x = op.input("X"), y = op.input("Y"), weight = op.input("Weight"), bias = op.optional_input("Bias");
@@ -90,7 +92,7 @@ RunOperator<E> bilinear_tensor_product_grad(const OperatorArguments& op) {
       const auto product = [&](std::int64_t i, std::int64_t k, T one, T other) {
         return static_cast<double>(given[i * in.forms + k]) * static_cast<double>(one) * static_cast<double>(other);
       };
-      // Each gradient is the sum of the products without what it is of.
+      // Each gradient is the sum of the products without the factor that it belongs to.
       const auto write = [&](const Slot& slot, const AnyLoDTensor& like, const auto& add) {
         if (!slot) return;
         write_sums<T>(call, slot, like, [&](double* sums) {

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 /// @file
-/// Operators that are one operation of this library, with its arguments from the slots of the operator.
+/// Operators that call one operation of this library, whose arguments come from the operator's slots.
 #pragma once
 
 #include <lod/core/executor.hpp>
@@ -18,7 +18,7 @@
 
 namespace lod::inline LOD_INTERFACE::inline LOD_TARGET::operators_of_programs {
 
-// Arguments of operations. The first one decides the type T of elements.
+// Arguments of operations. The first one determines the element type T.
 
 /// A tensor with elements of the type T.
 struct Tensor {
@@ -53,11 +53,11 @@ struct Ids {
 struct LevelsOf {
   Slot slot;
 };
-/// The shape of its rows.
+/// The row shape of a tensor.
 struct RowShapeOf {
   Slot slot;
 };
-/// What is in a slot, as an operation takes it; any other argument stays as it is.
+/// The contents of a slot, as an operation takes them; any other argument is passed as it is.
 template <class T, class E, class A>
 decltype(auto) argument(const OperatorCall<E>& call, const A& given) {
   if constexpr (std::derived_from<A, Tensor>) {
@@ -73,7 +73,7 @@ decltype(auto) argument(const OperatorCall<E>& call, const A& given) {
   }
 }
 
-/// The run of an operator that calls an operation: into(executor, arguments..., the tensor of `out`).
+/// An operator that runs into(executor, arguments..., the tensor of `out`).
 template <Executor E, class Into, class First, class... More>
 RunOperator<E> calls(const Into& into, const Slot& out, const First& first, const More&... more) {
   return [=](OperatorCall<E>& call) {
@@ -85,7 +85,7 @@ RunOperator<E> calls(const Into& into, const Slot& out, const First& first, cons
   };
 }
 
-/// An output that may be left out: what is written then goes to `spare`.
+/// An output that may be left out; `spare` is then written instead.
 template <class T, class E>
 OutputTensor<T, typename E::device> output_or(const OperatorCall<E>& call, const Slot& out, Variable& spare,
                                               std::size_t i = 0) {
@@ -96,7 +96,7 @@ OutputTensor<T, typename E::device> output_or(const OperatorCall<E>& call, const
 }
 
 /// All outputs of a parameter as a range of tensors, each of which may be left out, as above. They are in the
-/// workspace, since an OutputTensor stays where it is.
+/// workspace, since an OutputTensor cannot be moved.
 template <class T, class E>
 class OutputTensors {
   using Output = OutputTensor<T, typename E::device>;
@@ -131,7 +131,7 @@ class OutputTensors {
   std::size_t size_ = 0;
 };
 
-/// As `calls`, for an operation with two results, each of which the operator may leave out.
+/// As `calls`, for an operation with two results, each of which may be left out.
 template <Executor E, class Into, class First, class... More>
 RunOperator<E> calls_for_two(const Into& into, const Slot& out, const Slot& other, const First& first,
                              const More&... more) {

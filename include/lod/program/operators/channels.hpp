@@ -2,7 +2,7 @@
 /// @file
 /// Operators on channels, between programs that run at the same time: channel_create, channel_send, channel_recv and
 /// channel_close, as PaddlePaddle had them in 2018, and queue_generator, enqueue and dequeue, which name the variable
-/// of a channel in an attribute. Who waits longer than RunLimits::wait throws LimitExceeded.
+/// of a channel in an attribute. Waiting longer than RunLimits::wait throws LimitExceeded.
 #pragma once
 
 #include <lod/core/any_tensor.hpp>
@@ -28,8 +28,8 @@
 
 namespace lod::inline LOD_INTERFACE::inline LOD_TARGET::operators_of_programs {
 
-/// The channel of a variable of the type CHANNEL, or, as PaddlePaddle's queues are, RAW. Throws ShapeMismatch if it has
-/// none yet.
+/// The channel of a variable of type CHANNEL, or, for PaddlePaddle's queues, RAW. Throws ShapeMismatch if it has none
+/// yet.
 inline std::shared_ptr<Channel> channel_of(const Variable& variable) {
   std::shared_ptr<Channel> found;
   if (variable.holds<std::any>()) {
@@ -49,23 +49,23 @@ inline void make_channel(Variable& variable, std::int32_t capacity) {
     variable.get<std::shared_ptr<Channel>>() = std::move(made);
   }
 }
-/// How many values a channel has room for, as an attribute says.
+/// The capacity of a channel, from an attribute.
 inline std::int32_t capacity_of(const OperatorArguments& op, std::int32_t otherwise) {
   const std::int32_t capacity = op.attr("capacity", otherwise);
   if (capacity < 0) op.refuse_attr("capacity", "0 or more");
   return capacity;
 }
-/// Whether something was sent or received. Throws LimitExceeded if it took too long.
+/// Whether a value was sent or received. Throws LimitExceeded if it took too long.
 inline bool is_done(Channel::Outcome outcome, const char* waited_for) {
   if (outcome == Channel::Outcome::TIMED_OUT) lod::detail::throw_waited_too_long(waited_for);
   return outcome == Channel::Outcome::DONE;
 }
-/// Status, which may be left out: whether it was done.
+/// Writes Status, which may be left out: whether it was done.
 template <Executor E>
 void write_status(const OperatorCall<E>& call, const Slot& status, bool done) {
   if (status) *call.output_bytes(status, DataType::BOOL, LoD(), {}, 1).template elements<bool>() = done;
 }
-/// Puts the tensors of a value into the outputs of a slot, which must be as many.
+/// Moves the tensors of a value to the outputs of a slot, which must be as many.
 template <Executor E>
 void write_all(const OperatorCall<E>& call, const Slot& out, std::vector<AnyLoDTensor> value, const char* from) {
   if (value.size() != out.size) {
@@ -76,25 +76,25 @@ void write_all(const OperatorCall<E>& call, const Slot& out, std::vector<AnyLoDT
   }
 }
 
-/// Sends a tensor: its memory, if it has some, of which both sides have a part. Whether the channel was open.
+/// Sends a tensor, without copying: both sides share its memory. Returns whether the channel was open.
 inline bool is_sent(BlockToRun& block, Channel& channel, AnyLoDTensor x) {
   lod::detail::let_go_of_resource(x);
   return is_done(block.wait([&](WaitingTime longest) { return channel.send({std::move(x)}, longest); }), "a receiver");
 }
-/// Receives a value; whether there was one.
+/// Receives a value. Returns whether there was one.
 inline bool is_received(BlockToRun& block, Channel& channel, Channel::Value& value) {
   return is_done(block.wait([&](WaitingTime longest) { return channel.receive(value, longest); }), "a sender");
 }
 
-/// channel_create: -> Out, a new channel; capacity = 0: a sender waits for a receiver. data_type, which it had too, is
-/// not read: tensors of all types are sent.
+/// channel_create: -> Out, a new channel; capacity = 0: a sender waits for a receiver. The attribute data_type is not
+/// read: tensors of any type can be sent.
 template <Executor E>
 RunOperator<E> channel_create(const OperatorArguments& op) {
   return [out = op.output("Out"), capacity = capacity_of(op, 0)](OperatorCall<E>& call) {
     make_channel(call.variable(out), capacity);
   };
 }
-/// channel_send: Channel, X -> Status?: false if the channel is closed. X is passed on, not copied.
+/// channel_send: Channel, X -> Status?: false if the channel is closed. X is shared, not copied.
 template <Executor E>
 RunOperator<E> channel_send(const OperatorArguments& op) {
   return [channel = op.input("Channel"), x = op.input("X"), status = op.optional_output("Status"),
@@ -103,8 +103,8 @@ RunOperator<E> channel_send(const OperatorArguments& op) {
     write_status(call, status, is_sent(*block, *to, call.tensor(x)));
   };
 }
-/// channel_recv: Channel -> Out, Status?: false if the channel is closed, and all has been received; then Out stays as
-/// it is.
+/// channel_recv: Channel -> Out, Status?: false if the channel is closed and everything has been received; then Out
+/// stays unchanged.
 template <Executor E>
 RunOperator<E> channel_recv(const OperatorArguments& op) {
   return [channel = op.input("Channel"), out = op.output("Out"), status = op.optional_output("Status"),
@@ -121,7 +121,7 @@ RunOperator<E> channel_close(const OperatorArguments& op) {
   return [channel = op.input("Channel")](OperatorCall<E>& call) { channel_of(call.variable(channel))->close(); };
 }
 
-/// The variables that an attribute names: they must be there when the operator is prepared.
+/// The variable that an attribute names: it must exist when the operator is prepared.
 inline Variable* named_variable(const OperatorArguments& op, const std::string& name) {
   Variable* const found = op.block().scope().find(name);
   if (!found) op.refuse({"there is no variable '", name, "', expected one for a queue"});
@@ -150,7 +150,7 @@ RunOperator<E> enqueue(const OperatorArguments& op) {
     throw EndOfData(detail::text({"queue '", queue->name(), "' is closed"}));
   };
 }
-/// dequeue: -> Out...; queue_name. Throws EndOfData if the channel is closed, and all has been received.
+/// dequeue: -> Out...; queue_name. Throws EndOfData if the channel is closed and everything has been received.
 template <Executor E>
 RunOperator<E> dequeue(const OperatorArguments& op) {
   return [out = op.outputs("Out"), queue = named_variable(op, op.desc().attr<std::string>("queue_name")),

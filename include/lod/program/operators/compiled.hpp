@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 /// @file
-/// The operators that come with the library, and what runs programs, compiled apart: in the libraries lodtensor::cpu
-/// and lodtensor::cuda, or in kernels/instantiate/operators.cpp alone.
+/// The operators that come with the library, and the code that runs programs, compiled separately: in the libraries
+/// lodtensor::cpu and lodtensor::cuda, or in kernels/instantiate/operators.cpp alone.
 #pragma once
 
 #include <lod/core/executor.hpp>
@@ -30,7 +30,7 @@ std::unique_ptr<lod::detail::ProgramToRun> prepare(const CpuExecutor& executor, 
                                                    const RunLimits& limits, bool keep_values);
 /// @}
 /// @{
-/// For GPUs. The library has no operators for CPUs: where one is needed, the caller's `find_on_cpu` gives it.
+/// For GPUs. The library has no operators for CPUs: if one is needed, the caller's `find_on_cpu` returns it.
 std::span<const lod::detail::BuiltInOperator<CudaExecutor>> operators_of_programs_on_gpus();
 std::unique_ptr<lod::detail::ProgramToRun> prepare(const CudaExecutor& executor, const ProgramDesc& program,
                                                    Scope& scope, const std::vector<std::string>& fetch,
@@ -40,8 +40,8 @@ std::unique_ptr<lod::detail::ProgramToRun> prepare(const CudaExecutor& executor,
 
 }  // namespace lod::inline LOD_INTERFACE::compiled
 
-// The libraries include this too: what they have under these names is then the same as what their users have, of which
-// a linker keeps one.
+// The libraries include this too, so that the definitions under these names are the same there and in their users'
+// files, of which the linker keeps one.
 namespace lod::inline LOD_INTERFACE::inline LOD_TARGET::operators_of_programs {
 
 #if defined(LOD_CPU_LIBRARY) || defined(LOD_OPERATORS_LIBRARY)

@@ -47,8 +47,8 @@ std::vector<Scope*>* step_scopes(const OperatorCall<E>& call, const Slot& scopes
   return scopes ? &call.variable(scopes).template get<std::vector<Scope*>>() : nullptr;
 }
 
-/// The inputs X of a `while` whose values before each step its gradient needs: those that the block writes anew. What
-/// an operator changes in place, as `increment` does, its gradient changes back.
+/// The inputs X of a `while` whose values before each step its gradient needs: those that the block overwrites. What an
+/// operator changes in place, as `increment` does, its gradient changes back.
 inline std::vector<std::size_t> inputs_to_keep(const OpDesc& op, const ProgramDesc& program, std::int32_t block) {
   std::vector<std::size_t> kept;
   const auto names = op.input("X");
@@ -69,7 +69,7 @@ inline std::vector<std::size_t> inputs_to_keep(const OpDesc& op, const ProgramDe
 }
 
 /// while: X..., Condition -> Out..., StepScopes?; sub_block, is_test = false: runs the block as long as Condition, one
-/// BOOL, is true. Names in the block are those of the variables around it, apart from its own.
+/// BOOL, is true. Names in the block mean the variables around it, except for variables of its own.
 ///
 /// If a gradient will read StepScopes, and unless `is_test`, the variables of all steps are kept, each step's in a
 /// scope of its own, with the tensors around it as they were before the step. Otherwise there is one scope, so that
@@ -104,8 +104,8 @@ RunOperator<E> while_loop(const OperatorArguments& op) {
 }
 
 /// conditional_block and conditional_block_infer: Cond..., Input... -> Out..., Scope?; sub_block,
-/// is_scalar_condition = false: runs the block once if Cond, one BOOL, is true; if it isn't scalar, if no tensor of
-/// Input is without elements. Otherwise the outputs stay as they are.
+/// is_scalar_condition = false: runs the block once if Cond, one BOOL, is true, or, if it is not a scalar condition, if
+/// all tensors of Input have elements. Otherwise the outputs stay unchanged.
 template <Executor E>
 RunOperator<E> conditional_block(const OperatorArguments& op) {
   const bool is_scalar = op.attr("is_scalar_condition", false);
@@ -125,7 +125,7 @@ RunOperator<E> conditional_block(const OperatorArguments& op) {
   };
 }
 
-/// The variable of several that a Mask, one INT32 or INT64, chooses.
+/// The number of the variable that a Mask, one INT32 or INT64, chooses.
 template <class E>
 std::size_t chosen_of(const OperatorCall<E>& call, const Slot& mask, std::size_t count) {
   const std::int64_t chosen = only_id(call, mask);
@@ -151,7 +151,7 @@ RunOperator<E> select_input(const OperatorArguments& op) {
   const Slot x = op.inputs("X"), mask = op.input("Mask"), out = op.output("Out");
   return [=](OperatorCall<E>& call) { copy_variable(call, x, chosen_of(call, mask, x.size), out, 0); };
 }
-/// select_output: X, Mask -> Out...: X is copied to the Out whose number Mask is; the others stay as they are.
+/// select_output: X, Mask -> Out...: X is copied to the Out whose number Mask is; the others stay unchanged.
 template <Executor E>
 RunOperator<E> select_output(const OperatorArguments& op) {
   const Slot x = op.input("X"), mask = op.input("Mask"), out = op.outputs("Out");
@@ -168,7 +168,7 @@ RunOperator<E> is_empty(const OperatorArguments& op) {
   };
 }
 
-/// What the operator `print` writes: as PaddlePaddle, without place and layout, which are always the same.
+/// Writes the text of the operator `print`: that of PaddlePaddle without place and layout, which are always the same.
 struct TensorPrinter {
   std::string message;
   std::int64_t most;

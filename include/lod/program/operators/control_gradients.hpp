@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 /// @file
-/// The gradients of operators that run blocks: while_grad and conditional_block_grad. Each runs the block that computes
-/// the gradient of a block, in the scopes that the steps of that block have left.
+/// The gradients of operators that run blocks: while_grad and conditional_block_grad. Each runs the gradient block of a
+/// block, in the scopes that the steps of that block have left.
 #pragma once
 
 #include <lod/core/any_tensor.hpp>
@@ -30,11 +30,11 @@
 
 namespace lod::inline LOD_INTERFACE::inline LOD_TARGET::operators_of_programs {
 
-/// The block of a gradient, once for each scope that a step of the forward block has left. Copies are the same.
+/// The gradient block, once for each scope that a step of the forward block has left. Copies share their state.
 class GradientBlocks {
  public:
-  /// The gradients of `variables` are the block's own, even if it doesn't describe them: a name that it shares with the
-  /// blocks around it would otherwise stand for theirs.
+  /// The gradients of `variables` are the block's own even if it does not describe them; otherwise a name that also
+  /// occurs in the blocks around it would mean theirs.
   GradientBlocks(const OperatorArguments& op, std::span<const std::string> variables)
       : around_(&op.block()),
         block_(op.desc().attr<std::int32_t>("sub_block")),
@@ -59,7 +59,7 @@ class GradientBlocks {
       step.block->begin();
     }
   }
-  /// That of scope i.
+  /// The block for scope i.
   BlockToRun& operator[](std::size_t i) const {
     LOD_ASSERT(i < steps_->size());
     return *(*steps_)[i].block;
@@ -89,7 +89,8 @@ inline void copy_gradient(const Variable& from, Variable& to, std::pmr::memory_r
     to = from;
   }
 }
-/// Makes a gradient zeros like the variable whose gradient it is; an array empty, row-sparse values without rows.
+/// Sets a gradient to zeros in the structure of its variable; for an array to an empty one, for row-sparse values to
+/// none.
 inline void set_zeros(Variable& gradient, const Variable& like, std::pmr::memory_resource* resource) {
   if (gradient.holds<AnyLoDTensor>() && like.holds<AnyLoDTensor>()) {
     const auto& x = like.get<AnyLoDTensor>();
@@ -105,7 +106,7 @@ inline void set_zeros(Variable& gradient, const Variable& like, std::pmr::memory
   }
 }
 
-/// Adds gradients up, by the operator `sum`. It keeps the memory that this takes. Copies are the same.
+/// Adds gradients up by the operator `sum`, and keeps the memory for that. Copies share their state.
 template <class E>
 class GradientAdder {
  public:
@@ -143,10 +144,10 @@ class GradientAdder {
   std::shared_ptr<State> state_;
 };
 
-/// while_grad: X..., Out..., Out@GRAD..., StepScopes -> X@GRAD...; sub_block, original_output_grad: runs the block that
-/// computes the gradient of the loop's for each step, the last first. `original_output_grad` are the names that
-/// Out@GRAD have there. The gradient of an input that the loop changes goes on from step to step; those of others are
-/// added up, and are zeros if there was no step.
+/// while_grad: X..., Out..., Out@GRAD..., StepScopes -> X@GRAD...; sub_block, original_output_grad: runs the gradient
+/// block of the loop's block for each step, the last first. `original_output_grad` are the names of Out@GRAD in that
+/// block. The gradient of an input that the loop changes is passed from step to step; those of other inputs are added
+/// up, and are zeros if there was no step.
 template <Executor E>
 RunOperator<E> while_gradient(const OperatorArguments& op) {
   const Slot x = op.inputs("X"), dx = op.outputs("X@GRAD"), dy = op.inputs("Out@GRAD"), scopes = op.input("StepScopes");
@@ -203,9 +204,9 @@ RunOperator<E> while_gradient(const OperatorArguments& op) {
 }
 
 /// conditional_block_grad: Cond..., Input..., Out..., Out@GRAD..., Scope -> Cond@GRAD..., Input@GRAD...; sub_block:
-/// runs the block that computes the gradient of the branch's, if that has run; otherwise, and for inputs that it
-/// doesn't depend on, gradients are zeros. That of the condition is not written. What the branch itself writes has its
-/// gradient around the block, which changes it there.
+/// runs the gradient block of the branch, if the branch has run; otherwise, and for inputs that the branch does not
+/// depend on, gradients are zeros. The gradient of the condition is not written. Gradients of what the branch writes
+/// are variables outside the block, which it changes there.
 template <Executor E>
 RunOperator<E> conditional_block_gradient(const OperatorArguments& op) {
   const Slot x = op.inputs("Input"), dx = op.outputs("Input@GRAD"), scopes = op.input("Scope");

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 /// @file
-/// Operators that are convolutions of images: conv2d, depthwise_conv2d, and their gradients. They are products of
-/// matrices: what the windows look at is copied to the columns of a matrix, some windows at a time.
+/// Operators that are convolutions of images: conv2d, depthwise_conv2d, and their gradients. They are computed as
+/// products of matrices: the pixels under the windows are copied to the columns of a matrix, some windows at a time.
 #pragma once
 
 #include <lod/core/any_tensor.hpp>
@@ -29,10 +29,10 @@ struct ConvolutionTile {
   std::int64_t count;
 };
 
-/// A convolution of images of this shape by filters of that.
+/// A convolution of images by filters, of given shapes.
 class Convolution {
  public:
-  /// Throws ShapeMismatch if they do not fit.
+  /// Throws ShapeMismatch if images and filters do not fit.
   Convolution(const Shape& images, const Shape& filters, const WindowOptions& options, std::int64_t parts)
       : shape(result(images, filters, options, parts)),
         x(images, options),
@@ -47,22 +47,22 @@ class Convolution {
   Shape shape;            ///< of the result
   ImageLayout x;          ///< the images
   ImageLayout y;          ///< the result
-  std::int64_t groups;    ///< of channels: results of a group are of the channels of that group
+  std::int64_t groups;    ///< the number of groups of channels: a result depends only on the channels of its group
   std::int64_t channels;  ///< of a group
   std::int64_t results;   ///< of a group
-  std::int64_t terms;     ///< of the sum that is a number of the result
+  std::int64_t terms;     ///< of the sum for each number of the result
 
-  /// Whether each window is a pixel, and they are in order: then the images are the columns.
+  /// Whether each window is one pixel, in the order of the pixels: then the images themselves are the columns.
   bool is_of_pixels() const noexcept {
     return terms == channels && x.pixel == 1 && y.height == x.height && y.width == x.width && vertical_.before == 0 &&
            vertical_.stride == 1 && horizontal_.before == 0 && horizontal_.stride == 1;
   }
   /// The numbers in the columns of the largest tile: a few MiB, unless a filter alone is larger.
   std::int64_t largest_tile() const noexcept { return terms * windows_at_a_time(); }
-  /// Calls f(ConvolutionTile) for each.
+  /// Calls f(ConvolutionTile) for each tile.
   template <class F>
   void for_each_tile(const F& f) const {
-    // Where there is nothing to compute, other dimensions may be greater than any memory.
+    // If there is nothing to compute, the other dimensions may exceed any memory.
     if (shape.elements() == 0) return;
     const std::int64_t windows = y.height * y.width, step = windows_at_a_time();
     for (std::int64_t image = 0; image < x.images; ++image) {
@@ -74,7 +74,7 @@ class Convolution {
     }
   }
 
-  /// Where the numbers of a tile are in the images, in the result, and in the filters.
+  /// The positions of a tile's numbers in the images, in the result, and in the filters.
   std::int64_t first_pixel(const ConvolutionTile& tile) const noexcept {
     return tile.image * x.image + tile.group * channels * x.channel;
   }
@@ -83,8 +83,8 @@ class Convolution {
   }
   std::int64_t first_filter(const ConvolutionTile& tile) const noexcept { return tile.group * results * terms; }
 
-  /// Copies what the windows of a tile look at to columns: `terms` rows of tile.count numbers, with 0 outside of the
-  /// images.
+  /// Copies the pixels under the windows of a tile to columns: `terms` rows of tile.count numbers, with 0 outside of
+  /// the images.
   template <class E, class T>
   void write_columns(const E& executor, const ConvolutionTile& tile, const T* images, T* columns) const {
     for_each_line(executor, tile, columns, [=, step = step_](T* to, const Line& line) {
@@ -98,7 +98,7 @@ class Convolution {
       std::fill_n(to, line.after, T{0});
     });
   }
-  /// Adds columns to the pixels that they are of: the gradient of `write_columns`.
+  /// Adds columns to the pixels that they were copied from: the gradient of `write_columns`.
   template <class E, class T>
   void add_columns(const E& executor, const ConvolutionTile& tile, const T* columns, T* images) const {
     for_each_line(executor, tile, columns, [=, step = step_](const T* from, const Line& line) {
@@ -121,22 +121,22 @@ class Convolution {
     return options.channels_last() ? Shape{images[0], height, width, filters[0]}
                                    : Shape{images[0], filters[0], height, width};
   }
-  /// So many that their columns stay in a cache, and that products with them are worth it.
+  /// Few enough for their columns to stay in a cache, and enough for efficient products.
   std::int64_t windows_at_a_time() const noexcept {
     constexpr std::int64_t numbers = std::int64_t{1} << 18, most = 4096;
     return std::clamp<std::int64_t>(numbers / std::max<std::int64_t>(terms, 1), 1,
                                     std::clamp<std::int64_t>(y.height * y.width, 1, most));
   }
-  /// Windows of a row of windows: `count` of them look at pixels, from `pixel` on, those before and after them outside
-  /// of the images.
+  /// Part of a row of windows: `count` of them are over pixels, from `pixel` on; those before and after them are
+  /// outside of the images.
   struct Line {
     std::int64_t before;
     std::int64_t count;
     std::int64_t after;
     std::int64_t pixel;
   };
-  /// Calls f(its place in the columns, Line) for the windows of a tile in each row of windows, for each term; channels
-  /// by all threads.
+  /// Calls f(its place in the columns, Line) for the windows of a tile in each row of windows, for each term. Threads
+  /// share the channels.
   template <class E, class T, class F>
   void for_each_line(const E& executor, const ConvolutionTile& tile, T* columns, const F& f) const {
     launch(kernel::ForEachRange(), executor, channels, terms * tile.count * static_cast<std::int64_t>(sizeof(T)),
@@ -172,7 +172,7 @@ class Convolution {
 
   WindowsAlongSide vertical_;
   WindowsAlongSide horizontal_;
-  std::int64_t step_ = horizontal_.stride * x.pixel;  ///< between the pixels of windows side by side
+  std::int64_t step_ = horizontal_.stride * x.pixel;  ///< between the pixels of adjacent windows
 };
 
 /// The groups of channels.
@@ -232,10 +232,10 @@ RunOperator<E> conv2d_grad(const OperatorArguments& op) {
       const T* const filters = call.template view<T>(filter).data();
       const T* const given = numbers_of<T>(call, dy, of.shape);
       const Workspace::Loan<T> columns(call.executor().workspace(), of.largest_tile());
-      // Rows of the gradient are results, or, with channels last, windows.
+      // Rows of the gradient are results or, with channels last, windows.
       const bool is_transposed = of.y.pixel != 1;
       const std::int64_t step = is_transposed ? of.y.pixel : of.y.channel;
-      // Added up, since filters are of all windows, and windows overlap.
+      // Sums, since filters belong to all windows, and windows overlap.
       const auto write = [&](const Slot& slot, const AnyLoDTensor& like, const auto& add) {
         if (!slot) return;
         write_added<T>(call, slot, like, [&](T* to) {

@@ -26,8 +26,8 @@
 
 namespace lod::inline LOD_INTERFACE::inline LOD_TARGET::operators_of_programs {
 
-/// linear_chain_crf: Emission, Transition, Label -> LogLikelihood: a loss, the logarithm of the likelihood times -1, as
-/// a column of one for each sequence. Its other outputs, which no gradient here needs, are not written.
+/// linear_chain_crf: Emission, Transition, Label -> LogLikelihood: a loss, the negative logarithm of the likelihood, as
+/// a column with one number for each sequence. The other outputs, which no gradient here needs, are not written.
 template <Executor E>
 RunOperator<E> linear_chain_crf(const OperatorArguments& op) {
   op.expect_no_input("Length");
@@ -74,8 +74,8 @@ RunOperator<E> linear_chain_crf_grad(const OperatorArguments& op) {
   };
 }
 
-/// crf_decoding: Emission, Transition, Label? -> ViterbiPath. The path is a column of tags; with labels, of 1 where the
-/// two agree and 0 elsewhere.
+/// crf_decoding: Emission, Transition, Label? -> ViterbiPath. The path is a column of tags, or, with labels, of 1 where
+/// tag and label agree and 0 elsewhere.
 template <Executor E>
 RunOperator<E> crf_decoding(const OperatorArguments& op) {
   op.expect_no_input("Length");

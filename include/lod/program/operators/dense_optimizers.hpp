@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 /// @file
-/// Operators that update parameters by dense gradients alone: adadelta, adamax, decayed_adagrad, lamb, lars_momentum.
+/// Operators that update parameters by dense gradients only: adadelta, adamax, decayed_adagrad, lamb, lars_momentum;
+/// and average_accumulates, which adds up the parameters after each update.
 #pragma once
 
 #include <lod/core/any_tensor.hpp>
@@ -21,12 +22,13 @@
 #include <cstdint>
 #include <limits>
 #include <type_traits>
+#include <utility>
 #include <vector>
 
 namespace lod::inline LOD_INTERFACE::inline LOD_TARGET::operators_of_programs {
 
-/// The numbers of a dense gradient. Throws ShapeMismatch for a row-sparse one, and where it or a state has another
-/// shape than the parameter.
+/// The numbers of a dense gradient. Throws ShapeMismatch for a row-sparse gradient, and unless the gradient and the
+/// states have the shape of the parameter.
 template <class P, class G, class... States>
 auto dense_numbers(const P& parameter, const G& gradient, const States&... states) {
   if constexpr (operation::is_row_sparse<G>) {
@@ -45,11 +47,12 @@ auto dense_numbers(const P& parameter, const G& gradient, const States&... state
 
 // A finite parameter with finite states stays finite under finite gradients, as with the library's own optimizers.
 
-/// The type in which numbers of type T are updated: squares and their sums neither overflow nor vanish in it.
+/// The type in which numbers of type T are updated: their squares and sums of squares neither overflow nor vanish in
+/// it.
 template <class T>
 using Wide = std::conditional_t<std::same_as<T, double>, long double, double>;
 
-/// A result as a number of type T: the greatest or least one if it is finite and beyond them.
+/// A result as a number of type T: if it is finite but beyond the range of T, the greatest or least T.
 template <class T>
 T nearest(Wide<T> number) noexcept {
   constexpr auto greatest = static_cast<Wide<T>>(std::numeric_limits<T>::max());
@@ -68,7 +71,7 @@ W length_of(std::int64_t count, const F& number) {
   return std::sqrt(squares);
 }
 
-/// Moves a running mean on by `value`, and returns it before it is rounded.
+/// Updates a running mean with `value`, and returns the new mean before it is rounded.
 template <class T>
 Wide<T> averaged(T& mean, double factor, Wide<T> value) {
   const Wide<T> now = factor * mean + (1 - factor) * value;
@@ -98,7 +101,7 @@ struct StepOfDecayedAdagrad {
 struct StepOfAdadelta {
   static constexpr std::array states{StateOf{"AvgSquaredGrad", "AvgSquaredGradOut"},
                                      StateOf{"AvgSquaredUpdate", "AvgSquaredUpdateOut"}};
-  static constexpr double default_rate = 1;  ///< PaddlePaddle 1 had none
+  static constexpr double default_rate = 1;  ///< PaddlePaddle 1 had no LearningRate here
   double rho, epsilon;
   explicit StepOfAdadelta(const OperatorArguments& op)
       : rho(static_cast<double>(op.attr("rho", 0.95f))), epsilon(static_cast<double>(op.attr("epsilon", 1e-6f))) {}
@@ -147,7 +150,7 @@ RunOperator<E> adamax_step(const OperatorArguments& op) {
 
 /// lamb: Param, Grad, LearningRate, Moment1, Moment2, Beta1Pow, Beta2Pow -> ParamOut, Moment1Out, Moment2Out,
 /// Beta1PowOut?, Beta2PowOut?; weight_decay, beta1 = 0.9, beta2 = 0.999, epsilon = 1e-6, always_adapt = false: whether
-/// the step is as long as the parameter also without weight_decay.
+/// the step is scaled to the length of the parameter even without weight_decay.
 template <Executor E>
 RunOperator<E> lamb_step(const OperatorArguments& op) {
   op.expect_attr("multi_precision", false);
@@ -187,8 +190,8 @@ RunOperator<E> lamb_step(const OperatorArguments& op) {
   };
 }
 
-/// Velocity -> VelocityOut; mu, lars_coeff = 0.001, lars_weight_decay = {0.0005}, epsilon = 0: momentum, with a rate
-/// that follows the length of the parameter beside that of the gradient.
+/// Velocity -> VelocityOut; mu, lars_coeff = 0.001, lars_weight_decay = {0.0005}, in PaddlePaddle 1 a number rather
+/// than a list, epsilon = 0: momentum with a rate that is scaled by the ratio of the lengths of parameter and gradient.
 struct StepOfLarsMomentum {
   static constexpr std::array states{StateOf{"Velocity", "VelocityOut"}};
   double momentum, coefficient, decay, epsilon;
@@ -197,6 +200,11 @@ struct StepOfLarsMomentum {
         coefficient(static_cast<double>(op.attr("lars_coeff", 0.001f))),
         epsilon(static_cast<double>(op.attr("epsilon", 0.0f))) {
     op.expect_attr("rescale_grad", 1.0f);
+    const OpDesc::Attr* const given = op.desc().find_attr("lars_weight_decay");
+    if (given && given->type == AttrType::FLOAT) {
+      decay = static_cast<double>(op.attr("lars_weight_decay", 0.0f));
+      return;
+    }
     const auto decays = op.attr("lars_weight_decay", std::vector<float>{0.0005f});
     if (decays.size() != 1) op.refuse_attr("lars_weight_decay", "one number");
     decay = static_cast<double>(decays[0]);
@@ -218,5 +226,58 @@ struct StepOfLarsMomentum {
     }
   }
 };
+
+/// average_accumulates: param, and in_sum_1, in_sum_2, in_sum_3, in_num_accumulates, in_old_num_accumulates and
+/// in_num_updates, mostly changed in place -> out_sum_1, and so on; max_average_window, min_average_window = 10000,
+/// average_window = 0: counts an update, and adds the parameter to sum 1, so that the sums by both numbers of
+/// accumulates together are its average over the last updates. Where these are at least `min_average_window`, and the
+/// lesser of `max_average_window` and the part `average_window` of all updates, a new window begins: the sums become
+/// sum 3, and their number the old one. Every 16384 updates sum 1 goes into sum 2, which keeps it exact.
+template <Executor E>
+RunOperator<E> average_accumulates(const OperatorArguments& op) {
+  constexpr std::int64_t exact_updates = 16384;
+  const Slot parameter = op.input("param");
+  const Slot before[] = {op.input("in_sum_1"), op.input("in_sum_2"), op.input("in_sum_3")};
+  const Slot after[] = {op.output("out_sum_1"), op.output("out_sum_2"), op.output("out_sum_3")};
+  const Slot counts[] = {op.input("in_num_accumulates"), op.input("in_old_num_accumulates"),
+                         op.input("in_num_updates")};
+  const Slot counts_out[] = {op.output("out_num_accumulates"), op.output("out_old_num_accumulates"),
+                             op.output("out_num_updates")};
+  const float part = op.attr("average_window", 0.0f);
+  const std::int64_t least = op.attr("min_average_window", std::int64_t{10000});
+  const auto most = op.desc().attr<std::int64_t>("max_average_window");
+  if (!(part >= 0)) op.refuse_attr("average_window", "0 or more");
+  if (least > most) op.refuse_attr("min_average_window", "at most max_average_window");
+  return [=](OperatorCall<E>& call) {
+    call.with_floating(parameter, [&](auto element) {
+      using T = typename decltype(element)::type;
+      const auto x = call.template view<T>(parameter);
+      for (const Slot& sum : before) dense_numbers(x, call.template view<T>(sum));
+      for (const Slot& count : counts) {
+        const std::int64_t number = only_number<std::int64_t>(call, count);
+        if (number < 0 || number == std::numeric_limits<std::int64_t>::max()) {
+          throw OutOfRange(detail::text({call.name(count), ": ", number, ", expected a count"}));
+        }
+      }
+      T* sums[3];
+      std::int64_t* numbers[3];
+      for (std::size_t i = 0; i < 3; ++i) sums[i] = changed<T>(call, before[i], after[i]).data();
+      for (std::size_t i = 0; i < 3; ++i) numbers[i] = changed<std::int64_t>(call, counts[i], counts_out[i]).data();
+      auto& [kept, old, updates] = numbers;
+      ++*kept;
+      ++*updates;
+      const float share = part * static_cast<float>(*updates);
+      const std::int64_t window = share < static_cast<float>(most) ? static_cast<std::int64_t>(share) : most;
+      const bool begins = *kept >= least && *kept >= window, is_exact = *updates % exact_updates != 0;
+      for (std::int64_t i = 0; i < x.rows() * x.row_size(); ++i) {
+        const T sum = sums[0][i] + x.data()[i];
+        sums[0][i] = begins || !is_exact ? T{0} : sum;
+        if (begins) sums[2][i] = sums[1][i] + sum;
+        sums[1][i] = begins ? T{0} : is_exact ? sums[1][i] : sums[1][i] + sum;
+      }
+      if (begins) *old = std::exchange(*kept, 0);
+    });
+  };
+}
 
 }  // namespace lod::inline LOD_INTERFACE::inline LOD_TARGET::operators_of_programs

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 /// @file
-/// Operators on pairs of elements: elementwise_add and its kin, comparisons, and logic.
+/// Operators on pairs of elements: elementwise_add and the like, comparisons, and logic.
 #pragma once
 
 #include <lod/core/any_tensor.hpp>
@@ -28,10 +28,11 @@
 
 namespace lod::inline LOD_INTERFACE::inline LOD_TARGET::operators_of_programs {
 
-/// Two shapes under one: that with fewer dimensions stands at `axis` of the other, and dimensions of 1 are repeated.
+/// Broadcasts two shapes to one: the dimensions of the shorter are aligned with those of the longer from `axis` on, and
+/// dimensions of 1 are repeated.
 class Broadcast {
  public:
-  /// `axis` -1 is the end of the longer shape. Throws ShapeMismatch for shapes that do not fit.
+  /// With `axis` -1 both shapes end together. Throws ShapeMismatch for shapes that do not fit.
   Broadcast(const Shape& x, const Shape& y, std::int64_t axis) {
     const Shape& longer = x.size() >= y.size() ? x : y;
     const Shape& other = x.size() >= y.size() ? y : x;
@@ -60,9 +61,9 @@ class Broadcast {
     shape_ = Shape(std::span<const std::int64_t>(all.data(), rank));
   }
 
-  /// The shape of both.
+  /// The common shape.
   const Shape& shape() const noexcept { return shape_; }
-  /// Whether y, under an x of that shape, is one row for all rows of x.
+  /// Whether x has the common shape and y is one row for all of its rows.
   bool repeats_row_of_y() const noexcept {
     if (shape_.empty() || strides_[1][0] != 0) return false;
     return std::equal(strides_[0].begin() + 1, strides_[0].end(), strides_[1].begin() + 1);
@@ -126,7 +127,7 @@ class Broadcast {
       }
       return pair;
     }
-    /// The place of the k-th of those elements that have element `at` of x, or of y: `which` is 0 or 1.
+    /// The place of the k-th element of the combination that uses element `at` of x (`which` 0) or of y (`which` 1).
     LOD_HOST_DEVICE std::int64_t element(int which, std::int64_t at, std::int64_t k) const noexcept {
       std::int64_t place = 0, stride = 1;
       for (int dim = rank; dim-- > 0; stride *= dims[dim]) {
@@ -162,7 +163,8 @@ class Broadcast {
   std::array<std::int64_t, Shape::max_rank> strides_[2]{};
 };
 
-// What the operators do with two numbers, and the library's own operation for the usual shapes, where it has one.
+// The functions of two numbers that the operators compute, with the library's own operation for the usual shapes, if it
+// has one.
 
 struct Adds {
   static constexpr const auto& into = add_into;
@@ -185,7 +187,7 @@ struct Multiplies {
     return kernel::Multiply()(a, b);
   }
 };
-/// On the CPU alone: no device computes quotients of integers.
+/// On the CPU only: no other device computes quotients of integers.
 template <std::integral T>
 void check_divisor(T divisor) {
   if (divisor == 0) throw OutOfRange("Y: a divisor is 0");
@@ -201,14 +203,14 @@ struct Divides {
 LOD_FORMULA_OF_TWO(Maximum, T, a, b, a < b ? b : a);
 LOD_FORMULA_OF_TWO(Minimum, T, a, b, b < a ? b : a);
 LOD_FORMULA_OF_TWO(Power, T, a, b, Scalar(std::pow(a, b)).to<T>());
-/// The remainder, of the sign of the divisor.
+/// The remainder, with the sign of the divisor.
 struct Remainder {
   template <class T>
   LOD_HOST_DEVICE T operator()(T a, T b) const {
     T rest;
     if constexpr (std::integral<T>) {
       check_divisor(b);
-      if (b == -1) return 0;  // the least number divided by -1 exceeds the greatest
+      if (b == -1) return 0;  // the least number divided by -1 would overflow
       rest = static_cast<T>(a % b);
     } else {
       rest = std::fmod(a, b);
@@ -230,7 +232,7 @@ struct FloorQuotient {
   }
 };
 
-/// Whether the library has an operation for what F does.
+/// Whether the library has an operation that computes F.
 template <class F>
 concept HasOperation = requires {
   F::into;
@@ -262,7 +264,7 @@ RunOperator<E> elementwise(const OperatorArguments& op) {
       auto z = call.output_bytes(out, a.data_type(), both.shape(), a);
       both.combine(call.executor(), F(), left_view.data(), right_view.data(), z.template elements<T>());
     };
-    // Divisors of integers are looked at, by the CPU.
+    // The CPU checks divisors of integers.
     if constexpr (operation::on_cpu<E> || !std::same_as<F, Divides>) {
       call.with_number(x, combine);
     } else {
@@ -271,7 +273,7 @@ RunOperator<E> elementwise(const OperatorArguments& op) {
   };
 }
 
-/// What two numbers are compared by: Out is bool.
+/// Comparisons of two numbers: Out is bool.
 LOD_FORMULA_OF_TWO(Less, bool, a, b, a < b);
 LOD_FORMULA_OF_TWO(LessEqual, bool, a, b, a <= b);
 LOD_FORMULA_OF_TWO(Greater, bool, a, b, a > b);
@@ -288,7 +290,7 @@ struct ExclusiveOr {
   bool operator()(bool a, bool b) const { return a != b; }
 };
 
-/// less_than and its kin: X, Y -> Out; axis = -1. logical_and and its kin: the same of bool.
+/// less_than and the like: X, Y -> Out; axis = -1. logical_and and the like: the same on bool.
 template <class F, Executor E, bool is_logic = false>
 RunOperator<E> comparison(const OperatorArguments& op) {
   const Slot x = op.input("X"), y = op.input("Y"), out = op.output("Out");

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 /// @file
-/// Gradients of operators on pairs of elements: elementwise_add_grad and its kin.
+/// Gradients of operators on pairs of elements: elementwise_add_grad and the like.
 #pragma once
 
 #include <lod/core/any_tensor.hpp>
@@ -20,8 +20,8 @@
 
 namespace lod::inline LOD_INTERFACE::inline LOD_TARGET::operators_of_programs {
 
-// What goes to x and to y of the gradient g of f(x, y). Of equal numbers, the least and the greatest is y, as in
-// PaddlePaddle.
+// The gradients with respect to x and y, from the gradient g with respect to f(x, y). If x and y are equal, the minimum
+// and the maximum are y, as in PaddlePaddle.
 
 struct GradientOfAdd {
   template <class T>
@@ -90,7 +90,7 @@ struct GradientOfPower {
   }
 };
 
-/// What goes to each number of x, or of y, on another device than the CPU: the sum over where it was repeated.
+/// The gradient of each number of x, or of y, on other devices than the CPU: the sum over its repetitions.
 template <class F, class T>
 struct GradientsOfPlaces {
   Broadcast::PairsOfPlaces places;
@@ -111,8 +111,8 @@ struct GradientsOfPlaces {
   }
 };
 
-/// elementwise_add_grad and its kin: X, Y, Out@GRAD -> X@GRAD?, Y@GRAD?; axis = -1: with the levels of X and Y.
-/// Elements that were repeated have the sum over where they were.
+/// elementwise_add_grad and the like: X, Y, Out@GRAD -> X@GRAD?, Y@GRAD?; axis = -1. Levels as X and Y. The gradient of
+/// a repeated element is the sum over its repetitions.
 template <class F, Executor E>
 RunOperator<E> elementwise_grad(const OperatorArguments& op) {
   const Slot x = op.input("X"), y = op.input("Y"), dz = op.input("Out@GRAD");

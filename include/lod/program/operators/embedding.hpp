@@ -25,7 +25,7 @@
 
 namespace lod::inline LOD_INTERFACE::inline LOD_TARGET::operators_of_programs {
 
-/// Ids as rows that are looked up: a last dimension of 1 is not one of them if the operator drops it.
+/// The ids as they are looked up: without a last dimension of 1 if the operator drops it.
 template <bool drops_last, class Device>
 class LookedUp {
  public:
@@ -47,7 +47,7 @@ class LookedUp {
   LoDTensorView<const std::int64_t, Device> ids_;
 };
 
-/// The options of the operators that follow: padding_idx = -1.
+/// The options of the operators below: padding_idx = -1.
 inline EmbeddingOptions embedding_options(const OperatorArguments& op) {
   op.expect_attr("is_distributed", false);
   return {.padding_idx = op.attr<std::int64_t>("padding_idx", -1)};
@@ -69,11 +69,11 @@ RunOperator<E> lookup_table(const OperatorArguments& op) {
   };
 }
 
-/// lookup_table_grad: W, Ids, Out@GRAD -> W@GRAD; padding_idx = -1, is_sparse = false. If it is sparse, W@GRAD is
-/// row-sparse: a row for each id that is not the padding, in their order. Of W only the shape counts.
+/// lookup_table_grad: W, Ids, Out@GRAD -> W@GRAD; padding_idx = -1, is_sparse = false. With is_sparse, W@GRAD is
+/// row-sparse: a row for each id that is not padding, in their order. Of W only the shape is used.
 ///
-/// (PaddlePaddle 2.6.2's row-sparse gradient has rows for the padding, too: there training moves a row that reads as
-/// zero all the same. Its dense one has none.)
+/// (PaddlePaddle 2.6.2's row-sparse gradient also has rows for the padding, so that training changes a row that is
+/// never read. Its dense gradient has none.)
 template <Executor E, bool drops_last>
 RunOperator<E> lookup_table_grad(const OperatorArguments& op) {
   const Slot table = op.input("W"), ids = op.input("Ids"), dy = op.input("Out@GRAD"), out = op.output("W@GRAD");

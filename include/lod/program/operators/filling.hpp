@@ -29,7 +29,7 @@
 
 namespace lod::inline LOD_INTERFACE::inline LOD_TARGET::operators_of_programs {
 
-/// The number that an operator fills a tensor with: `str_value`, if it has one, since it is exact; otherwise `value`.
+/// The number that an operator fills a tensor with: `str_value`, which is exact, if there is one; otherwise `value`.
 inline Scalar filling_of(const OperatorArguments& op) {
   const std::string text = op.attr("str_value", "");
   if (text.empty()) return op.attr("value", 0.0f);
@@ -41,7 +41,7 @@ inline Scalar filling_of(const OperatorArguments& op) {
   if (end != text.c_str() + text.size()) op.refuse_attr("str_value", "a number");
   return real;
 }
-/// An output of this shape full of a number.
+/// Fills an output of this shape with a number.
 template <class E>
 void fill(const OperatorCall<E>& call, const Slot& out, DataType type, const Shape& shape,
           const typename OperatorCall<E>::Any& like, const Scalar& number) {
@@ -64,8 +64,9 @@ RunOperator<E> fill_constant(const OperatorArguments& op) {
   return [=](OperatorCall<E>& call) { fill(call, out, type, dims, {}, number); };
 }
 
-/// The shape of fill_constant_batch_size_like and its kin: shape, of which the dimension output_dim_idx = 0 is that of
-/// Input, input_dim_idx = 0; for its first one, the number of its outermost sequences, if it has levels.
+/// The shape of fill_constant_batch_size_like and the like: the attribute shape, with dimension output_dim_idx = 0
+/// replaced by dimension input_dim_idx = 0 of Input; for the first dimension of an Input with levels, by its number of
+/// outermost sequences.
 class BatchSizeLike {
  public:
   explicit BatchSizeLike(const OperatorArguments& op)
@@ -112,8 +113,8 @@ RunOperator<E> fill_zeros_like(const OperatorArguments& op) {
   };
 }
 
-/// fill_any_like: X -> Out; value = 0, dtype = -1, which is the type of X: one number, with the shape and the levels of
-/// X.
+/// fill_any_like: X -> Out; value = 0, dtype = -1, which means the type of X: a tensor with the shape and the levels of
+/// X, filled with the value.
 template <Executor E>
 RunOperator<E> fill_any_like(const OperatorArguments& op) {
   const Slot x = op.input("X"), out = op.output("Out");
@@ -161,7 +162,7 @@ RunOperator<E> assign_value(const OperatorArguments& op) {
   };
 }
 
-/// range: Start, End, Step, a number each -> Out: from Start on, at that distance, up to but without End.
+/// range: Start, End, Step, one number each -> Out: the numbers from Start on, Step apart, that come before End.
 template <Executor E>
 RunOperator<E> range(const OperatorArguments& op) {
   const Slot start = op.input("Start"), end = op.input("End"), step = op.input("Step"), out = op.output("Out");
@@ -182,8 +183,9 @@ RunOperator<E> range(const OperatorArguments& op) {
   };
 }
 
-/// one_hot: X -> Out; depth, dtype = FP32: the last dimension of the ids, which is 1, becomes `depth`. one_hot_v2 has
-/// one dimension more. Throws OutOfRange for ids beyond, unless `allow_out_of_range`: their rows are zeros.
+/// one_hot: X -> Out; depth, dtype = FP32: the last dimension of the ids, which is 1, becomes `depth`. one_hot_v2 adds
+/// a dimension. Throws OutOfRange for ids outside [0, depth), unless `allow_out_of_range`, which makes their rows
+/// zeros.
 template <Executor E, bool drops_last>
 RunOperator<E> one_hot(const OperatorArguments& op) {
   op.expect_no_input("depth_tensor");

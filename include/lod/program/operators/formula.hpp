@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 /// @file
-/// Functions of numbers as types, a line each: what operators of programs compute element by element, also on GPUs.
+/// Functions of numbers as types, one line each, which operators of programs compute element by element, also on GPUs.
 #pragma once
 
 #include <lod/core/float16.hpp>

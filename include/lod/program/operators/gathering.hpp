@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 /// @file
-/// Operators that take and put elements where other tensors say: gather_nd, scatter, multiplex, where, where_index, and
-/// their gradients.
+/// Operators that read and write elements at positions given by other tensors: gather_nd, scatter, multiplex, where,
+/// where_index, and their gradients.
 #pragma once
 
 #include <lod/core/any_tensor.hpp>
@@ -23,8 +23,8 @@
 
 namespace lod::inline LOD_INTERFACE::inline LOD_TARGET::operators_of_programs {
 
-/// The parts of a tensor that an index names: each line along the last dimension of the index has the first coordinates
-/// of one.
+/// The parts of a tensor that an index names: each line along the last dimension of the index holds the first
+/// coordinates of one part.
 template <class I>
 struct IndexedParts {
   std::span<const I> index;
@@ -34,8 +34,8 @@ struct IndexedParts {
   Shape result;              ///< the shape of all parts
   std::int64_t size;         ///< elements of a part
 
-  /// Throws ShapeMismatch for an index with more coordinates than there are dimensions, and OutOfRange for a place that
-  /// is beyond them.
+  /// Throws ShapeMismatch for an index with more coordinates than there are dimensions, and OutOfRange for a coordinate
+  /// beyond its dimension.
   template <class E>
   IndexedParts(const OperatorCall<E>& call, const Slot& slot, const Shape& shape)
       : index(call.template view<I>(slot).values()), whole(shape) {
@@ -89,7 +89,7 @@ RunOperator<E> gather_nd(const OperatorArguments& op) {
     });
   };
 }
-/// gather_nd_grad: X, Index, Out@GRAD -> X@GRAD: parts that were taken several times have the sum.
+/// gather_nd_grad: X, Index, Out@GRAD -> X@GRAD: sums for parts that were taken several times.
 template <Executor E>
 RunOperator<E> gather_nd_grad(const OperatorArguments& op) {
   const Slot x = op.input("X"), index = op.input("Index"), dy = op.input("Out@GRAD"), dx = op.output("X@GRAD");
@@ -111,8 +111,8 @@ RunOperator<E> gather_nd_grad(const OperatorArguments& op) {
   };
 }
 
-/// scatter: X, Ids, Updates -> Out: X with the rows of Updates in the places that Ids names, of several for one place
-/// the last; unless overwrite = true, with their sum.
+/// scatter: X, Ids, Updates -> Out; overwrite = true: X with the rows that Ids names replaced by those of Updates, by
+/// the last one if there are several for a row; with overwrite = false by their sum.
 template <Executor E>
 RunOperator<E> scatter(const OperatorArguments& op) {
   const Slot x = op.input("X"), ids = op.input("Ids"), updates = op.input("Updates"), out = op.output("Out");
@@ -170,7 +170,7 @@ RunOperator<E> scatter_grad(const OperatorArguments& op) {
   };
 }
 
-/// multiplex: X..., Ids, INT32 -> Out: of each row that of the tensor which Ids numbers. No levels.
+/// multiplex: X..., Ids, INT32 -> Out: row i is row i of the X whose number is Ids[i]. No levels.
 template <Executor E>
 RunOperator<E> multiplex(const OperatorArguments& op) {
   const Slot x = op.inputs("X"), ids = op.input("Ids"), out = op.output("Out");
@@ -195,7 +195,7 @@ RunOperator<E> multiplex(const OperatorArguments& op) {
     }
   };
 }
-/// multiplex_grad: Ids, Out@GRAD -> X@GRAD...: its rows to where they came from, zeros elsewhere.
+/// multiplex_grad: Ids, Out@GRAD -> X@GRAD...: each row goes back to the tensor that it came from; zeros elsewhere.
 template <Executor E>
 RunOperator<E> multiplex_grad(const OperatorArguments& op) {
   const Slot ids = op.input("Ids"), dy = op.input("Out@GRAD"), dx = op.outputs("X@GRAD");
@@ -219,7 +219,7 @@ RunOperator<E> multiplex_grad(const OperatorArguments& op) {
   };
 }
 
-/// where: Condition, X, Y -> Out: of each place the number of X where the condition holds, else that of Y.
+/// where: Condition, X, Y -> Out: at each place the number of X where the condition holds, else that of Y.
 template <Executor E>
 RunOperator<E> where(const OperatorArguments& op) {
   const Slot condition = op.input("Condition"), x = op.input("X"), y = op.input("Y"), out = op.output("Out");
@@ -236,7 +236,7 @@ RunOperator<E> where(const OperatorArguments& op) {
     });
   };
 }
-/// where_grad: Condition, Out@GRAD -> X@GRAD?, Y@GRAD?: each has the numbers that were taken from it, else 0.
+/// where_grad: Condition, Out@GRAD -> X@GRAD?, Y@GRAD?: the gradient of the numbers that were taken from each, else 0.
 template <Executor E>
 RunOperator<E> where_grad(const OperatorArguments& op) {
   const Slot condition = op.input("Condition"), dy = op.input("Out@GRAD");
@@ -257,7 +257,7 @@ RunOperator<E> where_grad(const OperatorArguments& op) {
     });
   };
 }
-/// where_index: Condition -> Out: the coordinates of each place where it holds, a row each, INT64.
+/// where_index: Condition -> Out: the coordinates of each place where it holds, one row each, INT64.
 template <Executor E>
 RunOperator<E> where_index(const OperatorArguments& op) {
   const Slot condition = op.input("Condition"), out = op.output("Out");

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 /// @file
-/// Operators on what becomes of the gradients of parameters, dense or row-sparse: sum, clip, clip_by_norm,
+/// Operators that are applied to gradients of parameters, dense or row-sparse: sum, clip, clip_by_norm,
 /// squared_l2_norm, and elementwise_mul by a number.
 #pragma once
 
@@ -36,7 +36,7 @@
 
 namespace lod::inline LOD_INTERFACE::inline LOD_TARGET::operators_of_programs {
 
-/// The row-sparse ones among the arguments of a slot, as InputRows has one. The vectors are kept from run to run.
+/// The row-sparse values among the arguments of a slot, each as in InputRows. The vectors are kept from run to run.
 template <class T>
 class ManyRows {
  public:
@@ -97,7 +97,7 @@ class ManyRows {
 };
 
 /// The sums of the tensors of arrays that have the same index, in memory that is kept from run to run. Tensors without
-/// elements count for nothing, as for what gradients have not been written to.
+/// elements are ignored: they stand for gradients that have not been written.
 class ArraySums {
  public:
   template <class E>
@@ -153,7 +153,7 @@ class ArraySums {
   std::vector<AnyLoDTensor> kept_, sums_;
 };
 
-/// The sum of dense tensors alone, on another device than the CPU.
+/// The sum of dense tensors only, on other devices than the CPU.
 template <Executor E>
 RunOperator<E> dense_sum(const Slot& x, const Slot& out) {
   return [=](OperatorCall<E>& call) {
@@ -172,7 +172,7 @@ RunOperator<E> dense_sum(const Slot& x, const Slot& out) {
     });
   };
 }
-/// That of dense and row-sparse ones, and of arrays.
+/// The sum of dense and row-sparse tensors, or of arrays.
 template <Executor E>
 RunOperator<E> sum_of_any(const Slot& x, const Slot& out) {
   return [=, all = std::tuple<ManyRows<float>::Kept, ManyRows<double>::Kept>(),
@@ -214,9 +214,8 @@ RunOperator<E> sum_of_any(const Slot& x, const Slot& out) {
   };
 }
 
-/// sum: X... -> Out, of one shape, element by element. Row-sparse ones have a row-sparse sum, in which each row is
-/// there once; with dense ones they have a dense sum, with the levels of the first. Arrays are added up tensor by
-/// tensor.
+/// sum: X... -> Out, all of one shape, element by element. The sum of row-sparse values is row-sparse, with each row
+/// once; together with dense tensors it is dense, with the levels of the first. Arrays are added up tensor by tensor.
 template <Executor E>
 RunOperator<E> sum(const OperatorArguments& op) {
   const Slot x = op.inputs("X"), out = op.output("Out");
@@ -227,7 +226,7 @@ RunOperator<E> sum(const OperatorArguments& op) {
     return sum_of_any<E>(x, out);
   }
 }
-/// Its gradient: a copy for each X.
+/// The gradient of sum: a copy for each X.
 inline std::vector<OpDesc> gradient_of_sum(const GradientArguments& op) {
   std::vector<OpDesc> made;
   for (const std::string& name : op.input_gradients("X")) {
@@ -253,7 +252,7 @@ RunOperator<E> clip_to(const OperatorArguments& op) {
   };
 }
 
-/// clip_by_norm: X -> Out; max_norm: scaled down to that length if it is longer. Row-sparse values are merged first.
+/// clip_by_norm: X -> Out; max_norm: scales X down to that length if it is longer. Row-sparse values are merged first.
 template <Executor E>
 RunOperator<E> clip_by_norm_to(const OperatorArguments& op) {
   const Slot x = op.input("X"), out = op.output("Out");
@@ -302,7 +301,7 @@ RunOperator<E> squared_l2_norm_grad(const OperatorArguments& op) {
   };
 }
 
-/// elementwise_mul: as `elementwise`; row-sparse X also by one number, which gives row-sparse values.
+/// elementwise_mul: as `elementwise`; also a row-sparse X times one number, which is row-sparse.
 template <Executor E>
 RunOperator<E> elementwise_mul(const OperatorArguments& op) {
   const Slot x = op.input("X"), y = op.input("Y"), out = op.output("Out");

@@ -11,6 +11,7 @@
 #include <lod/ops/matrix_product.hpp>
 #include <lod/ops/output.hpp>
 #include <lod/ops/recurrent.hpp>
+#include <lod/ops/step_functions.hpp>
 #include <lod/program/operator.hpp>
 #include <lod/program/operators/recurrent.hpp>
 #include <lod/program/variable.hpp>
@@ -18,13 +19,14 @@
 #include <algorithm>
 #include <array>
 #include <cstdint>
+#include <optional>
 
 namespace lod::inline LOD_INTERFACE::inline LOD_TARGET::operators_of_programs {
 
-// gru. Its weights are {D, 3 D} in all, but first a matrix for u and r, {D, 2 D}, then one for c, {D, D}; gates are u,
-// r and c.
+// The weights of gru, {D, 3 D}, consist of a matrix for u and r, {D, 2 D}, followed by one for c, {D, D}. The gates are
+// u, r and c.
 
-/// From the arguments of gru or gru_unit.
+/// The units that the arguments of gru or gru_unit describe.
 template <class T, class E, class Arguments>
 operation::GruUnits<T> gru_units(const OperatorCall<E>& call, const Arguments& in, std::int64_t size) {
   const T* const weights = matrix<T>(call, in.weight, size, 3 * size);
@@ -37,13 +39,20 @@ operation::GruUnits<T> gru_units(const OperatorCall<E>& call, const Arguments& i
           .candidate_stride = size,
           .gates_bias = bias,
           .candidate_bias = bias ? bias + 2 * size : nullptr,
-          .origin_mode = in.is_original};
+          .origin_mode = in.is_original,
+          .functions = in.functions};
+}
+/// The functions of gates and of the candidate; none if they are those of `lod::gru`.
+inline std::optional<kernel::GruFunctions> gru_functions(kernel::StepFunction gates, kernel::StepFunction candidate) {
+  if (gates.name == kernel::StepFunction::SIGMOID && candidate.name == kernel::StepFunction::TANH) return {};
+  return kernel::GruFunctions{gates, candidate};
 }
 
-/// What gru and its gradient read.
+/// The arguments of gru and its gradient.
 struct GruArguments {
   Slot input, initial, weight, bias;
   bool reverse, is_original;
+  std::optional<kernel::GruFunctions> functions;
 
   explicit GruArguments(const OperatorArguments& op)
       : input(op.input("Input")),
@@ -51,15 +60,14 @@ struct GruArguments {
         weight(op.input("Weight")),
         bias(op.optional_input("Bias")),
         reverse(op.attr("is_reverse", false)),
-        is_original(op.attr("origin_mode", false)) {
-    op.expect_attr("activation", "tanh");
-    op.expect_attr("gate_activation", "sigmoid");
-  }
+        is_original(op.attr("origin_mode", false)),
+        functions(gru_functions(step_function(op, "gate_activation", kernel::StepFunction::SIGMOID),
+                                step_function(op, "activation", kernel::StepFunction::TANH))) {}
 };
 
 /// gru: Input, H0?, Weight, Bias? -> Hidden, BatchGate?, BatchResetHiddenPrev?, BatchHidden?; is_reverse = false,
-/// origin_mode = false. The last three are for the gradient: rows by time steps, those of step 0, longest sequences
-/// first, those of step 1, and so on.
+/// origin_mode = false, gate_activation = "sigmoid", activation = "tanh", also "relu" and "identity". The last three
+/// are for the gradient: rows by time steps, those of step 0, longest sequences first, those of step 1, and so on.
 template <Executor E>
 RunOperator<E> gru(const OperatorArguments& op) {
   const Slot output = op.output("Hidden"), gate = op.optional_output("BatchGate");
@@ -147,25 +155,25 @@ RunOperator<E> gru_grad(const OperatorArguments& op) {
   };
 }
 
-/// What gru_unit and its gradient read.
+/// The arguments of gru_unit and its gradient.
 struct GruUnitArguments {
   Slot input, before, weight, bias;
   bool is_original;
+  std::optional<kernel::GruFunctions> functions;
 
   explicit GruUnitArguments(const OperatorArguments& op)
       : input(op.input("Input")),
         before(op.input("HiddenPrev")),
         weight(op.input("Weight")),
         bias(op.optional_input("Bias")),
-        is_original(op.attr("origin_mode", false)) {
-    constexpr std::int32_t sigmoid = 1, tanh = 2;
-    op.expect_attr("activation", tanh);
-    op.expect_attr("gate_activation", sigmoid);
-  }
+        is_original(op.attr("origin_mode", false)),
+        functions(gru_functions(numbered_step_function(op, "gate_activation", kernel::StepFunction::SIGMOID),
+                                numbered_step_function(op, "activation", kernel::StepFunction::TANH))) {}
 };
 
-/// gru_unit, one step of gru: Input, HiddenPrev, Weight, Bias? -> Hidden, Gate?, ResetHiddenPrev?; origin_mode = false.
-/// The levels of Hidden are those of HiddenPrev.
+/// gru_unit, one step of gru: Input, HiddenPrev, Weight, Bias? -> Hidden, Gate?, ResetHiddenPrev?; origin_mode = false,
+/// gate_activation = 1, activation = 2: numbers of identity, sigmoid, tanh and relu. The levels of Hidden are those of
+/// HiddenPrev.
 template <Executor E>
 RunOperator<E> gru_unit(const OperatorArguments& op) {
   const Slot hidden = op.output("Hidden"), gate = op.optional_output("Gate");

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 /// @file
-/// hierarchical_sigmoid, the loss for very many classes that asks the inner nodes of a tree for the way to a leaf, and
-/// its gradient.
+/// hierarchical_sigmoid, a loss for very many classes, which are the leaves of a tree whose inner nodes predict the way
+/// to a leaf; and its gradient.
 #pragma once
 
 #include <lod/core/any_tensor.hpp>
@@ -26,12 +26,12 @@
 namespace lod::inline LOD_INTERFACE::inline LOD_TARGET::operators_of_programs {
 
 /// The ways from the root of a tree to its leaves, which are the classes: at each inner node left or right. Without
-/// tables it is the complete tree in which the nodes are numbered level by level, the leaves last.
+/// tables it is the complete tree whose nodes are numbered level by level, the leaves last.
 struct WaysToClasses {
   std::int64_t classes;
-  std::int64_t longest;                  ///< inner nodes on a way, at most
-  const std::int64_t* labels = nullptr;  ///< of rows; without tables
-  const std::int64_t* nodes = nullptr;   ///< of rows, `longest` each; a negative one ends the way
+  std::int64_t longest;                  ///< the greatest number of inner nodes on a way
+  const std::int64_t* labels = nullptr;  ///< of rows, if there are no tables
+  const std::int64_t* nodes = nullptr;   ///< `longest` for each row; a negative one ends the way
   const std::int64_t* turns = nullptr;   ///< 1 where the way goes right
 
   /// Calls f(place, node, is_right) for the nodes on the way of a row.
@@ -51,9 +51,9 @@ struct WaysToClasses {
   }
 };
 
-/// What hierarchical_sigmoid and its gradient take: X, W, a row for each inner node, Label, Bias?, a number for each,
-/// and for a tree of the caller's PathTable? and PathCode?: for each row the inner nodes on its way, and the turns
-/// there; num_classes = 2.
+/// The arguments of hierarchical_sigmoid and its gradient: X; W, a row for each inner node; Label; Bias?, a number for
+/// each inner node; for a tree of the caller's, PathTable? and PathCode?, the inner nodes on the way of each row and
+/// the turns there; num_classes = 2.
 class HierarchicalSigmoidArguments {
  public:
   explicit HierarchicalSigmoidArguments(const OperatorArguments& op)
@@ -69,7 +69,7 @@ class HierarchicalSigmoidArguments {
   }
   Slot x, weight, bias;
 
-  /// The ways, and whether all numbers fit.
+  /// The ways. Throws unless all numbers are valid.
   template <class E>
   WaysToClasses ways(const OperatorCall<E>& call) const {
     const AnyLoDTensor &rows = call.tensor(x), &table = call.tensor(weight);
@@ -111,8 +111,8 @@ class HierarchicalSigmoidArguments {
 };
 
 /// hierarchical_sigmoid: attributes and inputs as HierarchicalSigmoidArguments -> Out, a loss for each row; PreOut: for
-/// each place on a way log(1 + e^z), of what the inner node there makes of the row, z from -40 to 40. Places that a
-/// shorter way leaves free count as z = 0, as in PaddlePaddle.
+/// each place on a way log(1 + e^z), where z is the output of the inner node there for the row, clipped to [-40, 40].
+/// Places after the end of a shorter way count as z = 0, as in PaddlePaddle.
 template <Executor E>
 RunOperator<E> hierarchical_sigmoid(const OperatorArguments& op) {
   const Slot out = op.output("Out"), pre_out = op.output("PreOut");
@@ -145,8 +145,8 @@ RunOperator<E> hierarchical_sigmoid(const OperatorArguments& op) {
     });
   };
 }
-/// hierarchical_sigmoid_grad: the same, PreOut and Out@GRAD -> X@GRAD?, W@GRAD?, Bias@GRAD?; is_sparse = false: whether
-/// W@GRAD is row-sparse, with a row for each inner node on a way.
+/// hierarchical_sigmoid_grad: the same inputs, PreOut and Out@GRAD -> X@GRAD?, W@GRAD?, Bias@GRAD?; is_sparse = false:
+/// whether W@GRAD is row-sparse, with a row for each inner node on a way.
 template <Executor E>
 RunOperator<E> hierarchical_sigmoid_grad(const OperatorArguments& op) {
   const bool is_sparse = op.attr("is_sparse", false);
@@ -166,7 +166,7 @@ RunOperator<E> hierarchical_sigmoid_grad(const OperatorArguments& op) {
       const T* const pre = numbers_of<T>(call, pre_out, {from.rows(), ways.longest});
       const T* const given = some_numbers<T>(call, dy, from.rows());
       static_cast<void>(in.template biases<T>(call));
-      // Calls f(row, node, gradient by what the node makes of the row).
+      // Calls f(row, node, gradient with respect to the output of the node for the row).
       const auto for_each_gradient = [&](const auto& f) {
         for (std::int64_t i = 0; i < from.rows(); ++i) {
           ways.for_each_node(i, [&](std::int64_t k, std::int64_t node, bool is_right) {

@@ -21,14 +21,14 @@
 
 namespace lod::inline LOD_INTERFACE::inline LOD_TARGET::operators_of_programs {
 
-/// An output that is described as an input, whatever kind of variable that is.
+/// An output with the description of an input, of any kind of variable.
 inline void infer_same(InferShapeContext& op, std::string_view input, std::string_view output) {
   op.set_output(output, op.input(input), 0, op.input_type(input));
 }
 inline void infer_x_to_out(InferShapeContext& op) { infer_same(op, "X", "Out"); }
 inline void infer_x_to_y(InferShapeContext& op) { infer_same(op, "X", "Y"); }
 inline void infer_in_to_out(InferShapeContext& op) { infer_same(op, "In", "Out"); }
-/// Optimizers and other operators that go on with what they were given: `ParamOut` is as `Param`.
+/// Optimizers and other operators that update their inputs: `ParamOut` is as `Param`.
 inline void infer_updates(InferShapeContext& op) {
   constexpr std::string_view suffix = "Out";
   for (const OpDesc::Var& var : op.desc().outputs) {
@@ -38,7 +38,13 @@ inline void infer_updates(InferShapeContext& op) {
     if (op.inputs(before) > 0) infer_same(op, before, parameter);
   }
 }
-/// select_input: what the inputs have in common.
+/// average_accumulates: `out_sum_1` is as `in_sum_1`.
+inline void infer_accumulates(InferShapeContext& op) {
+  for (const char* const name : {"sum_1", "sum_2", "sum_3", "num_accumulates", "old_num_accumulates", "num_updates"}) {
+    infer_same(op, std::string("in_").append(name), std::string("out_").append(name));
+  }
+}
+/// select_input: what the descriptions of the inputs have in common.
 inline void infer_select_input(InferShapeContext& op) {
   LoDTensorDesc x = op.input("X");
   for (std::size_t i = 1; i < op.inputs("X"); ++i) {
@@ -52,7 +58,7 @@ inline void infer_select_input(InferShapeContext& op) {
 inline void infer_select_output(InferShapeContext& op) {
   for (std::size_t i = 0; i < op.outputs("Out"); ++i) op.set_output("Out", op.input("X"), i);
 }
-/// Operators that give nothing, or what their blocks give.
+/// Operators without outputs, or whose outputs their blocks describe.
 inline void infer_nothing(InferShapeContext&) {}
 /// read: the tensors of the reader, as far as these are described.
 inline void infer_read(InferShapeContext& op) {
@@ -61,7 +67,7 @@ inline void infer_read(InferShapeContext& op) {
     op.set_output("Out", reader.lod_tensor[i], i);
   }
 }
-/// What sends and receives may say whether it did.
+/// Operators that send or receive, with their optional Status.
 inline void infer_status(InferShapeContext& op) { op.set_output("Status", {{DataType::BOOL}}); }
 inline void infer_bool(InferShapeContext& op) { op.set_output("Out", {{DataType::BOOL, {1}}}); }
 inline void infer_squared_l2_norm(InferShapeContext& op) {
@@ -82,7 +88,7 @@ inline void infer_cos_sim(InferShapeContext& op) {
   op.set_output("XNorm", with_levels(along(x, axis_of(-1, x.tensor.dims.size()), 1), 0));
   op.set_output("YNorm", with_levels(along(y, axis_of(-1, y.tensor.dims.size()), 1), 0));
 }
-/// What is computed of each number: every output is as the first input.
+/// Losses of each number: every output is as the first input.
 inline void infer_losses(InferShapeContext& op) {
   for (const OpDesc::Var& var : op.desc().outputs) {
     if (!var.arguments.empty()) infer_same(op, op.desc().inputs.front().parameter, var.parameter);
@@ -181,6 +187,7 @@ inline constexpr InferenceFamily inference_families[] = {
     {infer_x_to_y, "sequence_reverse"},
     {infer_in_to_out, "print"},
     {infer_updates, "adadelta adagrad adam adamax decayed_adagrad ftrl lamb lars_momentum momentum rmsprop sgd"},
+    {infer_accumulates, "average_accumulates"},
     {infer_argsort, "argsort"},
     {infer_cumsum, "cumsum"},
     {infer_maxout, "maxout"},

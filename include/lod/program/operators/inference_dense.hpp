@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 /// @file
-/// What operators that compute with dense tensors give, described: the rules of elementwise_*, products and reductions
-/// for `infer_shapes`. A rule takes the shapes that its operator takes, and says which levels it keeps.
+/// The results of operators that compute with dense tensors, described: the rules of elementwise_*, products and
+/// reductions for `infer_shapes`. A rule accepts the shapes that its operator accepts, and tells which levels the
+/// result has.
 #pragma once
 
 #include <lod/core/data_type.hpp>
@@ -24,7 +25,7 @@ namespace lod::inline LOD_INTERFACE::inline LOD_TARGET::operators_of_programs {
 
 using infer::Dims;
 
-/// A description like another one, but for its dimensions. It keeps the levels if it has as many rows.
+/// A description with other dimensions. It keeps the levels if the number of rows stays the same.
 inline LoDTensorDesc reshaped_to(const LoDTensorDesc& x, Dims dims) {
   const Dims& from = x.tensor.dims;
   const bool keeps_levels = !dims.empty() && !from.empty() && dims.front() == from.front();
@@ -55,7 +56,7 @@ inline Dims joined(Dims first, const Dims& second) {
   throw ShapeMismatch(detail::text(
       {"input '", std::string(parameter), "' of shape ", infer::to_string(found), ", expected ", expected}));
 }
-/// The axis that an attribute names, of a tensor of that rank.
+/// The axis that an attribute names, of a tensor of rank `rank`.
 inline std::size_t axis_in(const InferShapeContext& op, std::string_view name, std::int32_t otherwise, std::size_t rank,
                            std::int64_t beyond = 0) {
   return axis_of(op.attr(name, std::int64_t{otherwise}), rank, beyond);
@@ -69,7 +70,7 @@ inline Dims dims_in(const InferShapeContext& op, std::string_view name) {
   return dims;
 }
 
-/// The dimensions of both under each other, as Broadcast has them in a run.
+/// The dimensions of both broadcast to each other, as by Broadcast in a run.
 inline Dims broadcast(const Dims& x, const Dims& y, std::int64_t axis) {
   const bool is_swapped = y.size() > x.size();
   Dims all = is_swapped ? y : x;
@@ -83,7 +84,7 @@ inline Dims broadcast(const Dims& x, const Dims& y, std::int64_t axis) {
                                         axis, ", expected dimensions that are equal or 1"}));
     }
     if (is_beyond) continue;
-    // What may be 1 or as many as the other is as many, unless the other is 1.
+    // An unknown dimension is 1 or equal to the other, so the result is the other, unless that is 1.
     if (mine == 1 || (mine == infer::unknown && theirs != 1)) all[first + dim] = theirs;
   }
   return all;
@@ -96,7 +97,7 @@ inline void infer_elementwise(InferShapeContext& op) {
   const Dims dims = broadcast(x.tensor.dims, y.tensor.dims, op.attr("axis", -1));
   op.set_output("Out", with_levels(reshaped_to(x, dims), x.lod_level));
 }
-/// less_than, logical_and and their kin.
+/// less_than, logical_and and the like.
 inline void infer_comparison(InferShapeContext& op) {
   const LoDTensorDesc x = op.input("X");
   const Dims dims = broadcast(x.tensor.dims, op.input("Y").tensor.dims, op.attr("axis", -1));
@@ -111,7 +112,7 @@ inline void infer_dropout(InferShapeContext& op) {
   op.set_output("Out", x);
   op.set_output("Mask", with_levels(with_type(x, DataType::UINT8), 0));
 }
-/// sum: of SELECTED_ROWS only, SELECTED_ROWS.
+/// sum: row-sparse only if all inputs are.
 inline void infer_sum(InferShapeContext& op) {
   LoDTensorDesc total = op.input("X");
   bool is_sparse = true;
@@ -190,7 +191,7 @@ inline void infer_reduction(InferShapeContext& op) {
   const bool keeps_levels = rank > 0 && !is_reduced[0];
   op.set_output("Out", with_levels(reshaped_to(x, std::move(dims)), keeps_levels ? x.lod_level.value() : 0));
 }
-/// `x` with another number along an axis.
+/// `x` with another size along an axis.
 inline LoDTensorDesc along(LoDTensorDesc x, std::size_t axis, std::int64_t size) {
   x.tensor.dims[axis] = size;
   return x;

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 /// @file
-/// What operators that move elements or make tensors give, described: the rules of concat, reshape, slice,
-/// lookup_table, fill_constant, the norms, convolutions and their kin for `infer_shapes`.
+/// The results of operators that move elements or make tensors, described: the rules of concat, reshape, slice,
+/// lookup_table, fill_constant, the norms, convolutions and the like for `infer_shapes`.
 #pragma once
 
 #include <lod/core/data_type.hpp>
@@ -68,7 +68,7 @@ inline void infer_split(InferShapeContext& op) {
   }
 }
 
-/// What gives the elements of X under other dimensions. XShape has a dimension of 0 before those of X.
+/// Operators that return the elements of X under other dimensions. XShape has a dimension of 0 before those of X.
 inline void set_reshaped(InferShapeContext& op, const LoDTensorDesc& x, Dims dims) {
   const auto count = [](const Dims& of) { return infer::product(of, "elements"); };
   if (!infer::agree(count(dims), count(x.tensor.dims))) {
@@ -302,7 +302,7 @@ inline void infer_shape_operator(InferShapeContext& op) {
   op.set_output("Out", {{DataType::INT32, {rank}}});
 }
 
-/// fill_constant, assign_value, uniform_random and its kin: of the attributes `shape` and `dtype`.
+/// fill_constant, assign_value, uniform_random and the like: by the attributes `shape` and `dtype`.
 inline void infer_filling(InferShapeContext& op) {
   Dims dims = op.desc().find_attr("shape") ? dims_in(op, "shape") : Dims();
   if (op.inputs("ShapeTensorList") > 0) dims.assign(op.inputs("ShapeTensorList"), infer::unknown);
@@ -313,7 +313,7 @@ inline void infer_filling(InferShapeContext& op) {
   }
   op.set_output("Out", {{op.data_type("dtype", DataType::FP32), std::move(dims)}});
 }
-/// fill_constant_batch_size_like and its kin.
+/// fill_constant_batch_size_like and the like.
 inline void infer_batch_size_like(InferShapeContext& op) {
   const LoDTensorDesc x = op.input("Input");
   Dims dims = dims_in(op, "shape");

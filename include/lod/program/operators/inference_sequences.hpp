@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 /// @file
-/// What operators on sequences give, described: the rules of sequence_* and its kin, of recurrent networks, of arrays
-/// and of row-sparse tensors for `infer_shapes`. Most are the functions `infer_...` of this library's operations.
+/// The results of operators on sequences, described: the rules of sequence_* and the like, of recurrent networks,
+/// arrays and row-sparse tensors for `infer_shapes`. Most call the functions `infer_...` of this library's operations.
 #pragma once
 
 #include <lod/core/data_type.hpp>
@@ -178,7 +178,7 @@ inline void infer_chunk_eval_operator(InferShapeContext& op) {
   }
 }
 
-/// The rows of a recurrent operator's input, each as wide as its state: a row of the input has `gates` of them.
+/// The states of a recurrent operator: a row for each row of the input, which is `gates` times as wide.
 inline LoDTensorDesc states_of(const LoDTensorDesc& x, std::int64_t gates) {
   if (x.tensor.dims.size() != 2) throw_dims("Input", x.tensor.dims, "{rows, numbers}");
   const std::int64_t width = x.tensor.dims[1];
@@ -235,7 +235,7 @@ inline void infer_write_to_array(InferShapeContext& op) {
   op.set_output("Out", op.input("X"), 0, VarType::LOD_TENSOR_ARRAY);
 }
 inline void infer_read_from_array(InferShapeContext& op) { op.set_output("Out", op.input("X")); }
-/// lod_tensor_to_array: a step has as many rows as sequences go on.
+/// lod_tensor_to_array: a step has a row for each sequence that is still active.
 inline void infer_lod_tensor_to_array_operator(InferShapeContext& op) {
   LoDTensorDesc x = op.input("X");
   x = along(x, axis_of(0, x.tensor.dims.size()), infer::unknown);
@@ -255,7 +255,7 @@ inline void infer_split_by_mask(InferShapeContext& op) {
   for (const char* const branch : {"OutTrue", "OutFalse"}) op.set_output(branch, some_rows(op.input("X")));
 }
 inline void infer_merge_by_mask(InferShapeContext& op) { op.set_output("Out", some_rows(op.input("InTrue"))); }
-/// beam_search: each row is a candidate that goes on, under its source and the candidate that it comes from.
+/// beam_search: each row is a candidate that is kept, under its source and the candidate that it extends.
 inline void infer_beam_search(InferShapeContext& op) {
   const LoDTensorDesc scores = op.input("pre_scores");
   op.set_output("selected_ids", {{DataType::INT64, {infer::unknown, 1}}, 2});

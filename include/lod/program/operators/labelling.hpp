@@ -68,7 +68,7 @@ void check_padded_frames(const OperatorCall<E>& call, const Slot& slot) {
                                       " levels, expected {longest, sequences, classes} and no level"}));
   }
 }
-/// Calls f with padded rows, {sequences, longest, row shape...}, as sequences of these lengths.
+/// Calls f with padded rows, {sequences, longest, row shape...}, as sequences of the given lengths.
 template <class T, class E, class F>
 void with_sequences(const OperatorCall<E>& call, const T* rows, const Shape& shape, const Slot& lengths,
                     Variable& spare, const F& f) {
@@ -95,9 +95,9 @@ void pad_frames(const LoDTensorView<T, Cpu>& x, std::int64_t sequences, std::int
 }
 
 /// warpctc: Logits, Label, LogitsLength?, LabelLength? -> Loss, WarpCTCGrad?; blank = 0, norm_by_times = false, which
-/// counts in its gradient. Frames and labels are sequences; or, with their lengths, {longest, sequences, classes} and
-/// {sequences, longest}. Labels that no path spells cost 0. WarpCTCGrad is the gradient of the losses by the logits,
-/// {longest, sequences, classes}.
+/// only the gradient uses. Frames and labels are sequences or, with their lengths, {longest, sequences, classes} and
+/// {sequences, longest}. Labels that no path spells have the loss 0. WarpCTCGrad is the gradient of the losses with
+/// respect to the logits, {longest, sequences, classes}.
 template <Executor E>
 RunOperator<E> warpctc(const OperatorArguments& op) {
   const Slot logits = op.input("Logits"), label = op.input("Label"), out = op.output("Loss");
@@ -156,7 +156,7 @@ RunOperator<E> warpctc(const OperatorArguments& op) {
 }
 
 /// warpctc_grad: WarpCTCGrad, Logits, LogitsLength?, Loss@GRAD -> Logits@GRAD; norm_by_times = false: whether the
-/// gradient of a sequence is divided by the number of its frames. Of Logits the levels count.
+/// gradient of a sequence is divided by the number of its frames. Of Logits only the levels are used.
 template <Executor E>
 RunOperator<E> warpctc_grad(const OperatorArguments& op) {
   const Slot saved = op.input("WarpCTCGrad"), logits = op.input("Logits"), dy = op.input("Loss@GRAD");
@@ -226,8 +226,8 @@ inline ChunkScheme chunk_scheme(const OperatorArguments& op) {
   op.refuse_attr("chunk_scheme", "IOB, IOE, IOBES or plain");
 }
 /// chunk_eval: Inference, Label, SeqLength? -> Precision, Recall, F1-Score, NumInferChunks, NumLabelChunks,
-/// NumCorrectChunks; num_chunk_types, chunk_scheme = "IOB", excluded_chunk_types = {}. The two are sequences, or
-/// {sequences, longest} with their lengths.
+/// NumCorrectChunks; num_chunk_types, chunk_scheme = "IOB", excluded_chunk_types = {}. Inference and Label are
+/// sequences, or {sequences, longest} with their lengths.
 template <Executor E>
 RunOperator<E> chunk_eval(const OperatorArguments& op) {
   const Slot inference = op.input("Inference"), label = op.input("Label"), lengths = op.optional_input("SeqLength");
@@ -242,7 +242,7 @@ RunOperator<E> chunk_eval(const OperatorArguments& op) {
   return [=, excluded = op.attr("excluded_chunk_types", std::vector<std::int64_t>()), found = ChunkEval<std::int64_t>(),
           inferred = Variable(), expected = Variable()](OperatorCall<E>& call) mutable {
     const WideIds<E> a(call, inference), b(call, label);
-    // One number more stands for what is outside of chunks.
+    // One more number stands for rows outside of chunks.
     detail::check_row_ids(a.view().values(), labels + 1, "Inference");
     detail::check_row_ids(b.view().values(), labels + 1, "Label");
     const auto run = [&](const auto& x, const auto& y) {

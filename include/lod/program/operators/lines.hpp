@@ -23,8 +23,8 @@
 
 namespace lod::inline LOD_INTERFACE::inline LOD_TARGET::operators_of_programs {
 
-/// argsort: X -> Out, Indices; axis = -1, descending = false: each line in order, and from where each number comes;
-/// equal ones stay in their order. NaN is greater than all others.
+/// argsort: X -> Out, Indices; axis = -1, descending = false: each line sorted, and the place that each number comes
+/// from. Equal numbers keep their order. NaN is greater than all others.
 template <Executor E>
 RunOperator<E> argsort(const OperatorArguments& op) {
   const Slot x = op.input("X"), out = op.output("Out"), indices = op.output("Indices");
@@ -89,9 +89,9 @@ RunOperator<E> argsort_grad(const OperatorArguments& op) {
   };
 }
 
-/// cumsum: X -> Out; axis = -1: each line's running sums, with their own number unless exclusive = false, from the end
-/// if reverse = false; flatten = false: all numbers as one line. cumsum_grad: X, Out@GRAD -> X@GRAD, from the other
-/// end.
+/// cumsum: X -> Out; axis = -1, exclusive = false, reverse = false, flatten = false: the running sums of each line,
+/// without the number itself if exclusive, from the end if reverse; of all numbers as one line if flatten. cumsum_grad:
+/// X, Out@GRAD -> X@GRAD, from the other end.
 template <Executor E, bool is_gradient = false>
 RunOperator<E> cumsum(const OperatorArguments& op) {
   const Slot like = op.input("X"), x = is_gradient ? op.input("Out@GRAD") : like;
@@ -123,15 +123,16 @@ RunOperator<E> cumsum(const OperatorArguments& op) {
   };
 }
 
-/// The groups of maxout: groups, so many channels each; axis = 1: that of the channels.
+/// The groups of channels of maxout: groups; axis = 1, that of the channels.
 class ChannelGroups {
  public:
   explicit ChannelGroups(const OperatorArguments& op) : size_(op.attr("groups", 0)), axis_(op.attr("axis", 1)) {
     if (size_ < 1) op.refuse_attr("groups", "1 or more");
   }
-  /// How many channels each has.
+  /// The number of channels in a group.
   std::int64_t size() const noexcept { return size_; }
-  /// The shape of the results: as many channels as there are groups. Throws ShapeMismatch where channels remain.
+  /// The shape of the results: as many channels as there are groups. Throws ShapeMismatch unless the channels divide
+  /// into groups.
   template <class E>
   Shape result(const OperatorCall<E>& call, const Slot& x) const {
     const Shape shape = call.tensor(x).shape();
@@ -142,9 +143,10 @@ class ChannelGroups {
     }
     return part(shape, 0, axis).followed_by(Shape(shape[axis] / size_, part(shape, axis + 1, shape.size())));
   }
-  /// The place of the first channel's number for place i of the results; the others are `step` apart.
+  /// The place of the number of a group's first channel for place i of the results; those of the others are `step`
+  /// apart.
   std::int64_t first(std::int64_t i, std::int64_t step) const noexcept { return i / step * step * size_ + i % step; }
-  /// Numbers from one channel to the next.
+  /// The distance from one channel to the next.
   std::int64_t step(const Shape& shape) const {
     return part(shape, axis_of(axis_, shape.size()) + 1, shape.size()).elements();
   }

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 /// @file
-/// Losses, and what measures predictions: cross_entropy, softmax_with_cross_entropy, accuracy and their kin.
+/// Losses, and measures of predictions: cross_entropy, softmax_with_cross_entropy, accuracy and the like.
 #pragma once
 
 #include <lod/core/any_tensor.hpp>
@@ -29,8 +29,8 @@
 
 namespace lod::inline LOD_INTERFACE::inline LOD_TARGET::operators_of_programs {
 
-/// The class of each row among `rows` labels, in a column or not. Throws OutOfRange for one that is no class, unless it
-/// is the ignored one.
+/// The labels of `rows` rows, in a column or not. Throws OutOfRange for a label that is not a class, unless it is the
+/// ignored one.
 template <class E>
 const std::int64_t* labels_of(const OperatorCall<E>& call, const Slot& slot, std::int64_t rows, std::int64_t classes,
                               std::optional<std::int64_t> ignored = {}) {
@@ -47,11 +47,11 @@ const std::int64_t* labels_of(const OperatorCall<E>& call, const Slot& slot, std
   }
   return labels.data();
 }
-/// The same for kernels on any device, where errors are thrown later: -1 for a label that is none, or ignored.
+/// The same for kernels on any device, where errors are thrown later: -1 for a label that is not a class, or ignored.
 template <class E>
 class LabelsOf {
  public:
-  /// No labels, where the targets are soft.
+  /// No labels, for soft targets.
   LabelsOf() = default;
   LabelsOf(const OperatorCall<E>& call, const Slot& slot, std::int64_t rows, std::int64_t classes,
            std::int64_t ignored) {
@@ -70,7 +70,7 @@ class LabelsOf {
   const std::int64_t* labels_ = nullptr;
   std::optional<operation::CheckedLabels<E>> checked_;
 };
-/// What rows of numbers are to be: a label each, or soft targets.
+/// The targets of rows: a label each, or soft targets.
 template <class T>
 struct Targets {
   const T* soft;
@@ -81,12 +81,12 @@ struct Targets {
   LOD_HOST_DEVICE bool counts(std::int64_t row) const noexcept {
     return soft != nullptr || (labels[row] != ignored && labels[row] >= 0);
   }
-  /// How much of a row is to be of class k.
+  /// The target probability of class k.
   LOD_HOST_DEVICE T of(std::int64_t row, std::int64_t k) const noexcept {
     if (soft != nullptr) return soft[row * classes + k];
     return static_cast<T>(labels[row] == k && counts(row));
   }
-  /// The cost of a row, where log_probability(k) is that of class k.
+  /// The loss of a row, where log_probability(k) is the logarithm of the probability of class k.
   template <class F>
   LOD_HOST_DEVICE T cost(std::int64_t row, const F& log_probability) const {
     if (soft == nullptr) return counts(row) ? -log_probability(labels[row]) : T{0};
@@ -97,7 +97,7 @@ struct Targets {
     return static_cast<T>(total);
   }
 };
-/// The logarithms of probabilities. As in PaddlePaddle, one of 0 costs 1e20, not infinitely much.
+/// The logarithms of probabilities. As in PaddlePaddle, the loss of a probability of 0 is 1e20, not infinite.
 template <class T>
 struct LogProbabilities {
   const T* row;
@@ -159,9 +159,9 @@ struct SoftmaxWithCrossEntropyGradOfNumber {
   }
 };
 
-/// cross_entropy: X, Label -> Y; soft_label = false, ignore_index = -100. X are probabilities, along the last axis.
-/// cross_entropy2 is that without soft labels; for its gradient it has MatchX, the probability of each label, or 1 for
-/// the ignored one, and XShape.
+/// cross_entropy: X, Label -> Y; soft_label = false, ignore_index = -100. X are probabilities along the last axis.
+/// cross_entropy2 is the same without soft labels; for its gradient it writes MatchX, the probability of each label, or
+/// 1 for the ignored one, and XShape.
 template <Executor E>
 RunOperator<E> cross_entropy(const OperatorArguments& op) {
   const Slot x = op.input("X"), label = op.input("Label"), out = op.output("Y");
@@ -268,7 +268,7 @@ RunOperator<E> softmax_with_cross_entropy(const OperatorArguments& op) {
 }
 
 /// softmax_with_cross_entropy_grad: Label, Softmax, Loss@GRAD -> Logits@GRAD; attributes as there. As in PaddlePaddle,
-/// soft labels are taken to have the sum 1.
+/// soft labels are assumed to have the sum 1.
 template <Executor E>
 RunOperator<E> softmax_with_cross_entropy_grad(const OperatorArguments& op) {
   op.expect_attr("use_softmax", true);
@@ -296,7 +296,7 @@ RunOperator<E> softmax_with_cross_entropy_grad(const OperatorArguments& op) {
   };
 }
 
-/// sigmoid_cross_entropy_with_logits: X, Label -> Out; ignore_index = -100: numbers of that label cost 0,
+/// sigmoid_cross_entropy_with_logits: X, Label -> Out; ignore_index = -100: numbers with that label have the loss 0;
 /// normalize = false: whether the result is divided by the number of the others. Its gradient: X, Label, Out@GRAD ->
 /// X@GRAD.
 template <Executor E, bool is_gradient = false>
@@ -328,7 +328,7 @@ RunOperator<E> sigmoid_cross_entropy_with_logits(const OperatorArguments& op) {
   };
 }
 
-/// accuracy: Out (not read), Indices, Label -> Accuracy, Correct, Total: rows among whose indices is their label.
+/// accuracy: Out (not read), Indices, Label -> Accuracy, Correct, Total: counts rows whose indices include their label.
 template <Executor E>
 RunOperator<E> accuracy(const OperatorArguments& op) {
   const Slot indices = op.input("Indices"), label = op.input("Label");

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 /// @file
-/// Losses of each number by itself, of ranking and regression: hinge_loss, huber_loss, log_loss, margin_rank_loss,
+/// Losses of single numbers, for ranking and regression: hinge_loss, huber_loss, log_loss, margin_rank_loss,
 /// modified_huber_loss, rank_loss, teacher_student_sigmoid_loss, and their gradients.
 #pragma once
 
@@ -18,9 +18,9 @@
 
 namespace lod::inline LOD_INTERFACE::inline LOD_TARGET::operators_of_programs {
 
-// The parameters of each, and what it makes of a number of every input: a number of every output.
+// Each has its parameters, and computes a number of every output from a number of every input.
 
-/// hinge_loss: Logits, Labels, of 0 and 1 -> Loss.
+/// hinge_loss: Logits, Labels (0 or 1) -> Loss.
 struct HingeLoss {
   static constexpr std::array inputs{"Logits", "Labels"};
   static constexpr std::array outputs{"Loss"};
@@ -64,7 +64,7 @@ struct HuberLossGrad {
   }
 };
 
-/// log_loss: Predicted, of probabilities, Labels, of 0 and 1 -> Loss; epsilon, which is added to probabilities.
+/// log_loss: Predicted (probabilities), Labels (0 or 1) -> Loss; epsilon is added to probabilities.
 struct LogLoss {
   static constexpr std::array inputs{"Predicted", "Labels"};
   static constexpr std::array outputs{"Loss"};
@@ -86,8 +86,8 @@ struct LogLossGrad {
   }
 };
 
-/// margin_rank_loss: X1, X2, Label: 1 where X1 should be greater, -1 where X2 -> Out, Activated: 1 where it is greater
-/// than 0; margin = 0. As PaddlePaddle had it up to 2.3.
+/// margin_rank_loss: X1, X2, Label (1 where X1 should be greater, -1 where X2 should) -> Out, Activated (1 where Out is
+/// greater than 0); margin = 0. As in PaddlePaddle up to 2.3.
 struct MarginRankLoss {
   static constexpr std::array inputs{"X1", "X2", "Label"};
   static constexpr std::array outputs{"Out", "Activated"};
@@ -109,8 +109,7 @@ struct MarginRankLossGrad {
   }
 };
 
-/// modified_huber_loss: X, Y, of 0 and 1 -> Out, IntermediateVal: X, or where Y is 0 its negative. The loss is linear
-/// below -1.
+/// modified_huber_loss: X, Y (0 or 1) -> Out, IntermediateVal: X, negated where Y is 0. The loss is linear below -1.
 struct ModifiedHuberLoss {
   static constexpr std::array inputs{"X", "Y"};
   static constexpr std::array outputs{"Out", "IntermediateVal"};
@@ -149,14 +148,14 @@ struct RankLossGrad {
   }
 };
 
-/// teacher_student_sigmoid_loss: X, Label -> Y: the losses of a click and of the score z that a teacher gives, each
-/// that of sigmoid(X); Label: -2 without either, -1 a click alone, z from 0 to 1 without a click, 1 + z with one.
+/// teacher_student_sigmoid_loss: X, Label -> Y: the sum of the sigmoid cross entropies of a click and of a teacher's
+/// score z. Label: -2 neither; -1 a click without a score; z, from 0 to 1, without a click; 1 + z with one.
 struct TeacherStudentLoss {
   static constexpr std::array inputs{"X", "Label"};
   static constexpr std::array outputs{"Y"};
   template <class T>
   void operator()(const T* x, T* y) const {
-    const T none = -LogSigmoid()(-x[0]);  // the loss of a 0; that of a number is less by x times the number
+    const T none = -LogSigmoid()(-x[0]);  // the loss for target 0; for target t it is less by x * t
     if (x[1] < 0) {
       y[0] = x[1] < -1 ? none : none - x[0];
     } else {
@@ -164,7 +163,7 @@ struct TeacherStudentLoss {
     }
   }
 };
-/// Beyond soft_max_lower_bound = -15 and soft_max_up_bound = 15 there is none.
+/// The gradient is 0 beyond soft_max_lower_bound = -15 and soft_max_up_bound = 15.
 struct TeacherStudentLossGrad {
   static constexpr std::array inputs{"X", "Label", "Y@GRAD"};
   static constexpr std::array outputs{"X@GRAD"};
@@ -179,7 +178,7 @@ struct TeacherStudentLossGrad {
   }
 };
 
-/// f(outputs) with the memory of each output from the k-th on, shaped as `like`; null for one that is left out.
+/// Calls f(outputs) with the memory of each output from the k-th on, shaped like `like`; null for one that is left out.
 template <class T, std::size_t k = 0, class E, std::size_t count, class F>
 void with_outputs(const OperatorCall<E>& call, const std::array<Slot, count>& slots, const AnyLoDTensor& like,
                   std::array<T*, count>& outputs, const F& f) {
@@ -194,8 +193,8 @@ void with_outputs(const OperatorCall<E>& call, const std::array<Slot, count>& sl
   }
 }
 
-/// One of them, on the CPU: outputs have the shape and the levels of the first input, whose shape the others have, too.
-/// An output may be left out.
+/// An operator that computes one of these losses, on the CPU. All inputs have the shape of the first one; outputs have
+/// its shape and levels. An output may be left out.
 template <class F, Executor E>
 RunOperator<E> loss_of_numbers(const OperatorArguments& op) {
   constexpr std::size_t input_count = F::inputs.size(), output_count = F::outputs.size();

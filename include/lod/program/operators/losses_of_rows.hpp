@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 /// @file
-/// Losses of distributions and of scores, a row each, and what is done to labels: bpr_loss, kldiv_loss, label_smooth,
-/// and their gradients.
+/// Losses of rows, which are distributions or scores, and smoothing of labels: bpr_loss, kldiv_loss, label_smooth, and
+/// their gradients.
 #pragma once
 
 #include <lod/core/any_tensor.hpp>
@@ -21,7 +21,7 @@
 namespace lod::inline LOD_INTERFACE::inline LOD_TARGET::operators_of_programs {
 
 /// bpr_loss: X, scores, Label -> Y: for each row the mean of -log sigmoid(score of the label - another score) over all
-/// others; NaN where there is no other.
+/// others; NaN if there is no other.
 template <Executor E>
 RunOperator<E> bpr_loss(const OperatorArguments& op) {
   const Slot x = op.input("X"), label = op.input("Label"), out = op.output("Y");
@@ -76,7 +76,7 @@ RunOperator<E> bpr_loss_grad(const OperatorArguments& op) {
   };
 }
 
-/// What kldiv_loss divides its sum by: the attribute `reduction`, "mean" by default.
+/// The attribute `reduction` of kldiv_loss, "mean" by default: what its sum is divided by.
 class Reduction {
  public:
   explicit Reduction(const OperatorArguments& op) : name_(op.attr("reduction", "mean")) {
@@ -84,7 +84,7 @@ class Reduction {
       op.refuse_attr("reduction", "none, sum, mean or batchmean");
     }
   }
-  /// Whether there is no sum, but a loss for each number.
+  /// Whether there is a loss for each number instead of a sum.
   bool is_none() const noexcept { return name_ == "none"; }
   /// The divisor, for a tensor.
   std::int64_t divisor(const AnyLoDTensor& x) const {
@@ -142,8 +142,8 @@ RunOperator<E> kldiv_loss_grad(const OperatorArguments& op) {
   };
 }
 
-/// label_smooth: X, probabilities, PriorDist?, those of one row -> Out: (1 - epsilon) * X + epsilon * PriorDist;
-/// epsilon = 0. Without PriorDist all classes are as probable.
+/// label_smooth: X (probabilities), PriorDist? (one row of them) -> Out: (1 - epsilon) * X + epsilon * PriorDist;
+/// epsilon = 0. Without PriorDist, all classes have the same prior.
 template <Executor E>
 RunOperator<E> label_smooth(const OperatorArguments& op) {
   const Slot x = op.input("X"), prior = op.optional_input("PriorDist"), out = op.output("Out");

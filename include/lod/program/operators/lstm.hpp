@@ -18,16 +18,13 @@
 #include <lod/program/operators/recurrent.hpp>
 #include <lod/program/variable.hpp>
 
-#include <algorithm>
 #include <array>
 #include <cstdint>
-#include <iterator>
 #include <optional>
-#include <string>
 
 namespace lod::inline LOD_INTERFACE::inline LOD_TARGET::operators_of_programs {
 
-/// What lstm and its gradient read.
+/// The arguments of lstm and its gradient.
 struct LstmArguments {
   Slot input, initial, initial_cell, weight, bias;
   bool reverse, has_peepholes;
@@ -41,22 +38,13 @@ struct LstmArguments {
         bias(op.input("Bias")),
         reverse(op.attr("is_reverse", false)),
         has_peepholes(op.attr("use_peepholes", true)) {
-    const kernel::StepFunction gates = function(op, "gate_activation", kernel::StepFunction::SIGMOID);
-    const kernel::StepFunction candidate = function(op, "candidate_activation", kernel::StepFunction::TANH);
-    const kernel::StepFunction cell = function(op, "cell_activation", kernel::StepFunction::TANH);
+    const kernel::StepFunction gates = step_function(op, "gate_activation", kernel::StepFunction::SIGMOID);
+    const kernel::StepFunction candidate = step_function(op, "candidate_activation", kernel::StepFunction::TANH);
+    const kernel::StepFunction cell = step_function(op, "cell_activation", kernel::StepFunction::TANH);
     const bool are_usual = gates.name == kernel::StepFunction::SIGMOID &&
                            candidate.name == kernel::StepFunction::TANH && cell.name == kernel::StepFunction::TANH;
     if (!are_usual) functions = {gates, candidate, cell};
     if (initial.size != initial_cell.size) op.refuse({"expected both of 'H0' and 'C0', or neither"});
-  }
-  /// The function that an attribute names.
-  static kernel::StepFunction function(const OperatorArguments& op, const char* attr,
-                                       kernel::StepFunction::Name otherwise) {
-    static constexpr const char* names[] = {"sigmoid", "tanh", "relu", "identity"};
-    const std::string name = op.attr(attr, names[otherwise]);
-    const auto* const found = std::find(std::begin(names), std::end(names), name);
-    if (found == std::end(names)) op.refuse_attr(attr, "sigmoid, tanh, relu or identity");
-    return {static_cast<kernel::StepFunction::Name>(found - names)};
   }
   static kernel::LstmOrder order(std::int64_t size) noexcept {
     return {.input = size, .forget = 2 * size, .candidate = 0, .output = 3 * size};
@@ -116,9 +104,10 @@ RunOperator<E> lstm(const OperatorArguments& op) {
 }
 
 /// lstm_grad: Input, H0?, C0?, Weight, Bias, Hidden, Cell, BatchGate, Hidden@GRAD -> Input@GRAD?, H0@GRAD?, C0@GRAD?,
-/// Weight@GRAD?, Bias@GRAD?; the attributes of lstm. As in PaddlePaddle, nothing is passed on from Cell@GRAD.
+/// Weight@GRAD?, Bias@GRAD?; the attributes of lstm. As in PaddlePaddle, Cell@GRAD is ignored.
 ///
-/// (PaddlePaddle 2.6.2's own, on float and with a size that is a multiple of 8, gives zeros for the gates c, i and f.)
+/// (PaddlePaddle 2.6.2's own gradient is zero for the gates c, i and f, on float and with a size that is a multiple of
+/// 8.)
 template <Executor E>
 RunOperator<E> lstm_grad(const OperatorArguments& op) {
   const Slot output = op.input("Hidden"), output_cell = op.input("Cell"), gate = op.input("BatchGate");
@@ -180,7 +169,7 @@ RunOperator<E> lstm_grad(const OperatorArguments& op) {
   };
 }
 
-/// What lstm_unit and its gradient read. Gates are i, f, o and c, in this order.
+/// The arguments of lstm_unit and its gradient. Gates are i, f, o and c, in this order.
 struct LstmUnitArguments {
   Slot x, before;
   float forget_bias;
@@ -188,7 +177,7 @@ struct LstmUnitArguments {
   explicit LstmUnitArguments(const OperatorArguments& op)
       : x(op.input("X")), before(op.input("C_prev")), forget_bias(op.attr("forget_bias", 0.0F)) {}
 
-  /// A step: the gates in `gates`, which begin as X.
+  /// One step: `gates` holds X on entry, the gates on return.
   template <Executor E, class T>
   void step(const OperatorCall<E>& call, std::int64_t rows, std::int64_t size, T* gates, T* cell, T* hidden) const {
     const operation::Array<E, T> bias(call.executor(), 4 * size);
@@ -203,7 +192,7 @@ struct LstmUnitArguments {
   }
 };
 
-/// lstm_unit, one step of lstm whose products have been summed up before: X, C_prev -> C?, H?; forget_bias = 0, which
+/// lstm_unit, one step of lstm whose products have already been added up: X, C_prev -> C?, H?; forget_bias = 0, which
 /// is added to the forget gate. The levels of C and H are those of C_prev.
 template <Executor E>
 RunOperator<E> lstm_unit(const OperatorArguments& op) {

@@ -27,12 +27,12 @@
 
 namespace lod::inline LOD_INTERFACE::inline LOD_TARGET::operators_of_programs {
 
-/// Where blocks of bytes are: the first, and how far apart they are.
+/// Blocks of bytes in memory: where the first one is, and how far apart they are.
 struct Blocks {
   std::int64_t first = 0;
   std::int64_t step = 0;
 };
-/// Copies `count` blocks of so many bytes. Without any, the pointers may be null.
+/// Copies `count` blocks of `bytes` bytes. Without any, the pointers may be null.
 inline void copy_blocks(const std::byte* from, const Blocks& from_blocks, std::byte* to, const Blocks& to_blocks,
                         std::int64_t bytes, std::int64_t count) {
   if (bytes == 0) return;
@@ -42,7 +42,7 @@ inline void copy_blocks(const std::byte* from, const Blocks& from_blocks, std::b
   }
 }
 
-/// concat: X... -> Out; axis = 0. Levels as the first, where it has as many rows.
+/// concat: X... -> Out; axis = 0. Levels as the first X, if it has as many rows as Out.
 template <Executor E>
 RunOperator<E> concat(const OperatorArguments& op) {
   op.expect_no_input("AxisTensor");
@@ -80,7 +80,7 @@ RunOperator<E> concat(const OperatorArguments& op) {
   };
 }
 
-/// split: X -> Out...; sections = {}, num = 0, axis = 0: parts of these sizes, of which one may be -1, or as many equal
+/// split: X -> Out...; sections = {}, num = 0, axis = 0: parts of these sizes, one of which may be -1, or `num` equal
 /// parts. Parts that have all rows keep the levels.
 template <Executor E>
 RunOperator<E> split(const OperatorArguments& op) {
@@ -120,8 +120,8 @@ RunOperator<E> split(const OperatorArguments& op) {
   };
 }
 
-/// The same elements under another shape, which is f(shape of X); levels stay where the number of rows does. XShape is
-/// there for the gradient.
+/// The same elements under the shape f(shape of X). Levels stay if the number of rows does. XShape is written for the
+/// gradient.
 template <Executor E, class F>
 RunOperator<E> reshaped(const OperatorArguments& op, const F& f) {
   const Slot x = op.input("X"), out = op.output("Out"), x_shape = op.optional_output("XShape");
@@ -139,7 +139,7 @@ RunOperator<E> reshaped(const OperatorArguments& op, const F& f) {
     copy_blocks(from.bytes().data(), {}, y.data(), {}, static_cast<std::int64_t>(from.bytes().size()), 1);
   };
 }
-/// reshape and reshape2: shape, in which 0 is the dimension of X and one -1 what is left.
+/// reshape and reshape2: shape, in which 0 means the dimension of X, and -1, once, whatever remains.
 template <Executor E>
 RunOperator<E> reshape(const OperatorArguments& op) {
   op.expect_no_input("Shape");
@@ -167,7 +167,7 @@ RunOperator<E> reshape(const OperatorArguments& op) {
   });
 }
 
-/// squeeze and squeeze2: axes = {}: without these dimensions of 1, or without all of them.
+/// squeeze and squeeze2: axes = {}: removes these dimensions of 1, or all of them if there are no axes.
 template <Executor E>
 RunOperator<E> squeeze(const OperatorArguments& op) {
   return reshaped<E>(op, [axes = op.attr("axes", std::vector<std::int64_t>())](const Shape& from) {
@@ -186,7 +186,7 @@ RunOperator<E> squeeze(const OperatorArguments& op) {
   });
 }
 
-/// unsqueeze and unsqueeze2: axes: with dimensions of 1 at these places, inserted one after the other.
+/// unsqueeze and unsqueeze2: axes: inserts dimensions of 1 at these places, one after the other.
 template <Executor E>
 RunOperator<E> unsqueeze(const OperatorArguments& op) {
   op.expect_no_input("AxesTensor");
@@ -200,7 +200,7 @@ RunOperator<E> unsqueeze(const OperatorArguments& op) {
   });
 }
 
-/// flatten and flatten2: axis = 1: a matrix, with the dimensions before the axis as rows.
+/// flatten and flatten2: axis = 1: a matrix whose rows are the dimensions before the axis.
 template <Executor E>
 RunOperator<E> flatten(const OperatorArguments& op) {
   return reshaped<E>(op, [axis = op.attr("axis", 1)](const Shape& from) {
@@ -208,7 +208,7 @@ RunOperator<E> flatten(const OperatorArguments& op) {
     return Shape{part(from, 0, first).elements(), part(from, first, from.size()).elements()};
   });
 }
-/// flatten_contiguous_range: start_axis = 1, stop_axis = 1: these dimensions and those between as one.
+/// flatten_contiguous_range: start_axis = 1, stop_axis = 1: joins these dimensions and those between to one.
 template <Executor E>
 RunOperator<E> flatten_contiguous_range(const OperatorArguments& op) {
   return reshaped<E>(op, [start = op.attr("start_axis", 1), stop = op.attr("stop_axis", 1)](const Shape& from) {
@@ -281,7 +281,7 @@ RunOperator<E> transpose(const OperatorArguments& op) {
   };
 }
 
-/// The attributes of `slice`, and what they cut from a shape.
+/// The attributes of `slice`, and the part of a shape that they cut out.
 class SlicedAxes {
  public:
   explicit SlicedAxes(const OperatorArguments& op)
@@ -297,14 +297,15 @@ class SlicedAxes {
     }
   }
 
-  /// What is cut from a tensor.
+  /// The part that is cut from a tensor.
   struct Cut {
     Shape lengths;  ///< of the part
     Shape result;   ///< the same without dropped axes
     std::array<std::int64_t, Shape::max_rank> first{};
     bool cuts_rows = false;
 
-    /// Calls f(place, count) for each run of elements, with the place of its first in the whole of that shape.
+    /// Calls f(place, count) for each run of elements; `place` is that of its first element in a tensor of shape
+    /// `whole`.
     template <class F>
     void for_each_run(const Shape& whole, const F& f) const {
       if (lengths.elements() == 0) return;
@@ -355,8 +356,8 @@ class SlicedAxes {
   std::vector<std::int64_t> axes_, starts_, ends_, dropped_;
 };
 
-/// slice: Input -> Out; axes, starts, ends, decrease_axis = {}: negative ones count from the end, and those beyond it
-/// are it. Levels stay unless axis 0 is cut.
+/// slice: Input -> Out; axes, starts, ends, decrease_axis = {}: negative positions count from the end, and those beyond
+/// the end mean the end. Levels stay unless axis 0 is cut.
 template <Executor E>
 RunOperator<E> slice(const OperatorArguments& op) {
   const Slot x = op.input("Input"), out = op.output("Out");
@@ -373,7 +374,7 @@ RunOperator<E> slice(const OperatorArguments& op) {
   };
 }
 
-/// Rows of a tensor, by their numbers. Throws OutOfRange for those that it has not.
+/// The row numbers in an index. Throws OutOfRange for rows that do not exist.
 template <class I, class E>
 std::span<const I> row_numbers(const OperatorCall<E>& call, const Slot& index, std::int64_t rows) {
   const auto ids = call.template view<I>(index).values();
@@ -386,8 +387,8 @@ std::span<const I> row_numbers(const OperatorCall<E>& call, const Slot& index, s
   return ids;
 }
 
-/// gather: X, Index -> Out; axis = 0: the parts of X along the axis that Index numbers. index_select: the same with
-/// dim. No levels.
+/// gather: X, Index -> Out; axis = 0: the parts of X along the axis whose numbers are in Index. index_select: the same
+/// with dim. No levels.
 template <Executor E, bool is_select>
 RunOperator<E> gather(const OperatorArguments& op) {
   op.expect_no_input("Axis");
@@ -483,7 +484,7 @@ RunOperator<E> shape(const OperatorArguments& op) {
   };
 }
 
-/// size: Input -> Out: how many elements it has, as INT64.
+/// size: Input -> Out: the number of elements, as INT64.
 template <Executor E>
 RunOperator<E> size(const OperatorArguments& op) {
   const Slot x = op.input("Input"), out = op.output("Out");

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 /// @file
-/// Gradients of operators that move elements: they move them back, and add up those that came from one.
+/// Gradients of operators that move elements: they move them back, and add up those that came from the same element.
 #pragma once
 
 #include <lod/core/any_tensor.hpp>
@@ -21,8 +21,8 @@
 
 namespace lod::inline LOD_INTERFACE::inline LOD_TARGET::operators_of_programs {
 
-/// concat_grad: X..., Out@GRAD -> X@GRAD...; axis = 0: of those that are wanted. They have the levels of X. stack_grad:
-/// the same of Y@GRAD, in which each has the length 1 along an axis of its own.
+/// concat_grad: X..., Out@GRAD -> X@GRAD...; axis = 0: each part that is wanted, with the levels of its X. stack_grad:
+/// the same from Y@GRAD, where each part has size 1 along the added axis.
 template <Executor E, bool is_stack>
 RunOperator<E> concat_grad(const OperatorArguments& op) {
   op.expect_no_input("AxisTensor");
@@ -66,7 +66,7 @@ RunOperator<E> concat_grad(const OperatorArguments& op) {
   };
 }
 
-/// reshape2_grad, squeeze2_grad and their kin: XShape, Out@GRAD -> X@GRAD: the same numbers under the shape of X.
+/// reshape2_grad, squeeze2_grad and the like: XShape, Out@GRAD -> X@GRAD: the same numbers under the shape of X.
 /// reshape_grad has X itself.
 template <Executor E, bool has_x>
 RunOperator<E> reshape_grad(const OperatorArguments& op) {
@@ -83,7 +83,7 @@ RunOperator<E> reshape_grad(const OperatorArguments& op) {
   };
 }
 
-/// slice_grad: Input, Out@GRAD -> Input@GRAD: zeros where nothing was cut; attributes as `slice`.
+/// slice_grad: Input, Out@GRAD -> Input@GRAD: zeros outside of the part; attributes as `slice`.
 template <Executor E>
 RunOperator<E> slice_grad(const OperatorArguments& op) {
   const Slot x = op.input("Input"), dy = op.input("Out@GRAD"), dx = op.output("Input@GRAD");
@@ -106,8 +106,8 @@ RunOperator<E> slice_grad(const OperatorArguments& op) {
   };
 }
 
-/// gather_grad and index_select_grad: X, Index, Out@GRAD -> X@GRAD; axis = 0, or dim: parts that were taken several
-/// times have the sum.
+/// gather_grad and index_select_grad: X, Index, Out@GRAD -> X@GRAD; axis = 0, or dim: sums for parts that were taken
+/// several times.
 template <Executor E, bool is_select>
 RunOperator<E> gather_grad(const OperatorArguments& op) {
   op.expect_no_input("Axis");

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 /// @file
-/// Noise-contrastive estimation, the loss of layers with very many classes: nce, and its gradient. It computes the
-/// outputs of a row's own classes and of a few others that are drawn, not of all.
+/// Noise-contrastive estimation, the loss of layers with very many classes: nce, and its gradient. It computes outputs
+/// only for a row's own classes and for a few others that are drawn at random.
 #pragma once
 
 #include <lod/core/any_tensor.hpp>
@@ -39,12 +39,13 @@ class Noise {
   Kind kind;
   std::int64_t classes;
   std::int64_t negatives;  ///< classes that are drawn for each row
-  // Of a custom distribution: the probability of each class; the class that is drawn instead of it, and how seldom.
+  // For a custom distribution: the probability of each class, and its alias table: the class that is drawn instead, and
+  // how often the class itself stays.
   const float* probabilities = nullptr;
   const std::int32_t* aliases = nullptr;
   const float* stays = nullptr;
 
-  /// A class, by two numbers of a stream.
+  /// Draws a class by two numbers of a stream.
   std::int64_t draw(const detail::Philox& random, std::uint64_t place) const {
     const double number = random.uniform(2 * place), all = static_cast<double>(classes);
     const double drawn = kind == log_uniform ? std::exp(number * std::log(all)) - 1 : number * all;
@@ -52,7 +53,7 @@ class Noise {
     const bool is_other = kind == custom && random.uniform(2 * place + 1) >= static_cast<double>(stays[chosen]);
     return is_other ? aliases[chosen] : chosen;
   }
-  /// How often a class is expected among those that are drawn for a row.
+  /// The expected number of times that a class is drawn for a row.
   double expected(std::int64_t one) const {
     const auto all = static_cast<double>(classes), at = static_cast<double>(one);
     const double probability = kind == custom                       ? static_cast<double>(probabilities[one])
@@ -62,29 +63,29 @@ class Noise {
   }
 };
 
-/// Rows and parameters, checked.
+/// The checked rows and parameters.
 template <class T>
 struct NoiseContrast {
-  Shape samples;               ///< the shape of classes: those of a row, its own before those that are drawn
-  std::int64_t own;            ///< classes of each row that are its own
+  Shape samples;               ///< the shape of SampleLabels: for each row its own classes, then those that are drawn
+  std::int64_t own;            ///< the number of a row's own classes
   std::int64_t size;           ///< of a row, and of the weights of a class
-  const std::int64_t* labels;  ///< the classes of the rows' own
+  const std::int64_t* labels;  ///< the rows' own classes
   const T* x;
   const T* weights;
   const T* bias;         ///< null if there is none
   const T* row_weights;  ///< null if all are 1
 
   std::int64_t rows() const noexcept { return samples[0]; }
-  /// The derivative of a sample's cost by what the class makes of the row, from its sigmoid.
+  /// The derivative of a sample's cost with respect to the output of the class, from the sigmoid of that output.
   double slope(std::int64_t row, bool is_own, double sigmoid, double expected) const noexcept {
     const double slope = is_own ? expected * (sigmoid - 1) : sigmoid * (1 - sigmoid);
     return (row_weights ? static_cast<double>(row_weights[row]) : 1) * slope / (sigmoid + expected);
   }
 };
 
-/// What nce and nce_grad take: Input, Label, Weight, Bias?, SampleWeight?, CustomDistProbs?, CustomDistAlias?,
-/// CustomDistAliasProbs?; num_total_classes, num_neg_samples = 10; sampler = 0: all classes are equally probable, 1:
-/// log-uniform, for classes in the order of their frequency, 2: as the three tables say.
+/// The arguments of nce and nce_grad: Input, Label, Weight, Bias?, SampleWeight?, CustomDistProbs?, CustomDistAlias?,
+/// CustomDistAliasProbs?; num_total_classes, num_neg_samples = 10; sampler = 0: uniform, 1: log-uniform, for classes in
+/// the order of their frequency, 2: by the three tables.
 class NoiseContrastArguments {
  public:
   explicit NoiseContrastArguments(const OperatorArguments& op)
@@ -116,7 +117,7 @@ class NoiseContrastArguments {
     made.aliases = some_numbers<std::int32_t>(call, aliases_, made.classes);
     made.stays = some_numbers<float>(call, stays_, made.classes);
     for (std::int64_t i = 0; i < made.classes; ++i) {
-      // Where no other class is drawn there may be any number.
+      // If the class always stays, its alias may be any number.
       if (made.stays[i] < 1 && (made.aliases[i] < 0 || made.aliases[i] >= made.classes)) {
         throw OutOfRange(detail::text({call.name(aliases_), ": class ", static_cast<std::int64_t>(made.aliases[i]),
                                        " at ", i, ", expected 0 to ", made.classes - 1}));
@@ -156,9 +157,9 @@ class NoiseContrastArguments {
   Slot stays_;
 };
 
-/// nce: what NoiseContrastArguments takes -> Cost, SampleLogits?, SampleLabels?; seed = 0: see RandomStreams;
-/// custom_neg_classes: classes that are taken for each row instead of drawing some. SampleLabels are the classes of
-/// each row, its own first; SampleLogits the sigmoids of what they make of it.
+/// nce: the inputs of NoiseContrastArguments -> Cost, SampleLogits?, SampleLabels?; seed = 0: see RandomStreams;
+/// custom_neg_classes: classes that are used for each row instead of drawing some. SampleLabels are the classes of each
+/// row, its own first; SampleLogits are the sigmoids of their outputs.
 template <Executor E>
 RunOperator<E> nce(const OperatorArguments& op) {
   op.expect_attr("remote_prefetch", false);
@@ -213,7 +214,7 @@ RunOperator<E> nce(const OperatorArguments& op) {
   };
 }
 
-/// nce_grad: what NoiseContrastArguments takes, SampleLogits, SampleLabels, Cost@GRAD -> Input@GRAD?, Weight@GRAD?,
+/// nce_grad: the inputs of NoiseContrastArguments, SampleLogits, SampleLabels, Cost@GRAD -> Input@GRAD?, Weight@GRAD?,
 /// Bias@GRAD?; is_sparse = false: whether Weight@GRAD is row-sparse, with a row for each sample.
 template <Executor E>
 RunOperator<E> nce_grad(const OperatorArguments& op) {
@@ -240,7 +241,7 @@ RunOperator<E> nce_grad(const OperatorArguments& op) {
         slopes[at] = given[row] * static_cast<T>(of.slope(row, at % samples < of.own, double{sigmoids[at]},
                                                           noise.expected(chosen[at])));
       }
-      // Adds a multiple of numbers, as many as a row has.
+      // Adds a multiple of one row to another.
       const auto add = [size](T slope, const T* from, T* to) {
         std::transform(from, from + size, to, to, [slope](T v, T sum) { return sum + slope * v; });
       };

@@ -82,7 +82,7 @@ RunOperator<E> layer_norm(const OperatorArguments& op) {
 }
 
 /// layer_norm_grad: X, Scale?, Mean, Variance, Y@GRAD -> X@GRAD?, Scale@GRAD?, Bias@GRAD?; attributes as `layer_norm`.
-/// Bias is there for its shape.
+/// Only the shape of Bias is used.
 template <Executor E>
 RunOperator<E> layer_norm_grad(const OperatorArguments& op) {
   const Slot x = op.input("X"), factor = op.optional_input("Scale"), bias = op.optional_input("Bias");
@@ -105,7 +105,7 @@ RunOperator<E> layer_norm_grad(const OperatorArguments& op) {
       const T *const means = some_numbers<T>(call, mean, rows), *const variances =
                                                                     some_numbers<T>(call, variance, rows);
       if (bias) static_cast<void>(some_numbers<T>(call, bias, size));
-      // Calls f(i, k, the normal number, dy) for each number of row i.
+      // Calls f(i, k, the normalised number, dy) for each number of row i.
       const auto for_row = [&](std::int64_t i, const auto& f) {
         const double inverse = 1 / std::sqrt(static_cast<double>(variances[i]) + epsilon);
         for (std::int64_t k = 0; k < size; ++k) {
@@ -146,11 +146,11 @@ RunOperator<E> layer_norm_grad(const OperatorArguments& op) {
   };
 }
 
-/// The numbers of each channel of X, and what batch_norm is told about them.
+/// The channels of X, by the attributes of batch_norm.
 struct Channels {
   Slot x, factor, bias;
-  bool is_last;    ///< the channels are the last dimension, not the second
-  bool is_global;  ///< they are normalised by Mean and Variance, not by their own
+  bool is_last;    ///< whether the channels are the last dimension, not the second
+  bool is_global;  ///< whether they are normalised by Mean and Variance, not by their own
   double epsilon;
 
   explicit Channels(const OperatorArguments& op)
@@ -177,14 +177,14 @@ struct Channels {
   }
 };
 
-/// Channels that are summed up together, 16 numbers side by side: one channel, or, where channels are the last
-/// dimension, some of them.
+/// Channels that are summed together, 16 numbers side by side: a single channel or, if channels are the last dimension,
+/// several.
 class ChannelBlock {
  public:
   static constexpr std::int64_t lanes = 16;
   using Lanes = std::array<double, static_cast<std::size_t>(lanes)>;
 
-  /// How many blocks X is, as blocks of channels.
+  /// The number of blocks of channels in X.
   static std::int64_t count(const Around& x) noexcept { return x.after > 1 ? x.along : (x.along + lanes - 1) / lanes; }
   ChannelBlock(const Around& x, std::int64_t i) noexcept
       : x_(x),
@@ -194,7 +194,7 @@ class ChannelBlock {
     if (x.after == 0) x_.before = 0;
   }
 
-  /// f(channel) of each lane's; lanes that are not used have the last one's.
+  /// f(channel) for each lane's channel; unused lanes have the last channel's.
   template <class F>
   Lanes of_channels(const F& f) const {
     Lanes found;
@@ -220,7 +220,7 @@ class ChannelBlock {
       for (std::size_t lane = 0; place < end; ++place, ++lane) f(place, lane);
     }
   }
-  /// The sums of f(place, lane) over each channel, in all of its lanes.
+  /// The sum of f(place, lane) over each channel, in each of its lanes.
   template <class F>
   Lanes sums(const F& f) const {
     Lanes totals{};
@@ -235,7 +235,7 @@ class ChannelBlock {
   std::int64_t first_;
   std::int64_t channels_;
 };
-/// Calls f(ChannelBlock) for all of X, by all threads.
+/// Calls f(ChannelBlock) for all blocks of X, on all threads.
 template <class T, class E, class F>
 void for_each_channel_block(const E& executor, const Around& x, const F& f) {
   const std::int64_t bytes = x.before * x.along * x.after * static_cast<std::int64_t>(sizeof(T));
@@ -246,9 +246,10 @@ void for_each_channel_block(const E& executor, const Around& x, const F& f) {
 }
 
 /// batch_norm: X, Scale, Bias, Mean, Variance -> Y, MeanOut, VarianceOut, SavedMean, SavedVariance; epsilon = 1e-5,
-/// momentum = 0.9, data_layout = "NCHW", is_test = false, use_global_stats = false. In training channels are normalised
-/// by their own mean and variance, which SavedMean and, as 1 / sqrt(variance + epsilon), SavedVariance are, and which
-/// MeanOut and VarianceOut move towards, mostly in place; otherwise by Mean and Variance, and only Y is written.
+/// momentum = 0.9, data_layout = "NCHW", is_test = false, use_global_stats = false. In training, channels are
+/// normalised by their own mean and variance. These are written to SavedMean and, as 1 / sqrt(variance + epsilon), to
+/// SavedVariance, and the running MeanOut and VarianceOut are updated with them, mostly in place. Otherwise channels
+/// are normalised by Mean and Variance, and only Y is written.
 template <Executor E>
 RunOperator<E> batch_norm(const OperatorArguments& op) {
   const Channels channels(op);

@@ -1,8 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 /// @file
-/// The operators that run on other devices than the CPU, by their types: those whose work is an operation that has
-/// kernels there, or the same for each of many numbers. Their gradients are described where all operators are listed,
-/// in all.hpp.
+/// The operators that run on other devices than the CPU, by their types: those that call an operation with kernels
+/// there, or compute element by element. Their gradients are described in the list of all operators, all.hpp.
 #pragma once
 
 #include <lod/core/target.hpp>
@@ -31,7 +30,7 @@
 
 namespace lod::inline LOD_INTERFACE::inline LOD_TARGET::operators_of_programs {
 
-/// All of them, ascending. The text at the end names what they need in CPU memory: see Operator::on_cpu.
+/// All of them, ascending. The last text names the arguments that they need in CPU memory: see Operator::on_cpu.
 template <class E>
 std::span<const detail::BuiltInOperator<E>> all_on_device() {
   static constexpr detail::BuiltInOperator<E> operators[] = {

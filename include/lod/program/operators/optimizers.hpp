@@ -24,7 +24,7 @@
 
 namespace lod::inline LOD_INTERFACE::inline LOD_TARGET::operators_of_programs {
 
-/// The one number of a tensor in CPU memory, float or double.
+/// The single number in a tensor of float or double in CPU memory.
 template <class E>
 double one_number(const OperatorCall<E>& call, const Slot& slot) {
   double number = 0;
@@ -34,14 +34,14 @@ double one_number(const OperatorCall<E>& call, const Slot& slot) {
   return number;
 }
 
-/// A state of an optimizer: the parameters of the operator for it, mostly with one variable.
+/// A state of an optimizer: the names of its input and output, mostly the same variable.
 struct StateOf {
   const char* input;
   const char* output;
 };
 
 // The optimizers: the inputs and outputs of their states, their attributes, and a step, which calls the operation of
-// that name. What a step is given: the executor, parameter, gradient, learning rate, and the states.
+// that name with the executor, parameter, gradient, learning rate, and states.
 
 /// Param, Grad, LearningRate -> ParamOut.
 struct StepOfSgd {
@@ -81,8 +81,8 @@ struct StepOfAdagrad {
     adagrad(executor, parameter, squares, gradient, {.learning_rate = rate, .epsilon = epsilon});
   }
 };
-/// MeanSquare -> MeanSquareOut, Moment -> MomentOut; decay = 0.9, epsilon = 1e-10, momentum = 0. If `centered`, which
-/// is `is_centered` here, also MeanGrad -> MeanGradOut.
+/// MeanSquare -> MeanSquareOut, Moment -> MomentOut; decay = 0.9, epsilon = 1e-10, momentum = 0. With the attribute
+/// `centered`, here `is_centered`, also MeanGrad -> MeanGradOut.
 template <bool is_centered>
 struct StepOfRmsprop {
   static constexpr std::array all{StateOf{"MeanSquare", "MeanSquareOut"}, StateOf{"Moment", "MomentOut"},
@@ -107,7 +107,7 @@ struct StepOfRmsprop {
   }
 };
 /// SquaredAccumulator -> SquaredAccumOut, LinearAccumulator -> LinearAccumOut; l1 = 0, l2 = 0, lr_power = -0.5. Rows
-/// that a row-sparse gradient does not list stay.
+/// that a row-sparse gradient does not list stay unchanged.
 struct StepOfFtrl {
   static constexpr std::array states{StateOf{"SquaredAccumulator", "SquaredAccumOut"},
                                      StateOf{"LinearAccumulator", "LinearAccumOut"}};
@@ -125,8 +125,8 @@ struct StepOfFtrl {
   }
 };
 
-/// One update of Param, by Grad, which is dense or row-sparse, and LearningRate, one number, which may be left out
-/// where `Step` has a `default_rate` -> ParamOut; and of the states that `Step` names, mostly in place.
+/// Param, Grad (dense or row-sparse), LearningRate (one number, optional if `Step` has a `default_rate`) -> ParamOut,
+/// and the states that `Step` names: one update, mostly in place.
 template <class Step, Executor E>
 RunOperator<E> optimizer(const OperatorArguments& op) {
   op.expect_attr("multi_precision", false);
@@ -166,7 +166,7 @@ RunOperator<E> rmsprop_step(const OperatorArguments& op) {
   return op.attr("centered", false) ? optimizer<StepOfRmsprop<true>, E>(op) : optimizer<StepOfRmsprop<false>, E>(op);
 }
 
-/// The powers of the next step, where an output is wanted.
+/// Writes the powers for the next step, if an output is wanted.
 template <class E>
 void advance_powers(const OperatorCall<E>& call, const Slot (&powers)[2], const Slot (&out)[2],
                     const float (&betas)[2]) {
@@ -181,7 +181,7 @@ void advance_powers(const OperatorCall<E>& call, const Slot (&powers)[2], const 
 
 /// adam: Param, Grad, LearningRate, Moment1, Moment2, Beta1Pow, Beta2Pow -> ParamOut, Moment1Out, Moment2Out,
 /// Beta1PowOut, Beta2PowOut; beta1 = 0.9, beta2 = 0.999, epsilon = 1e-8, lazy_mode = false. The powers are those of
-/// this step, afterwards those of the next. PaddlePaddle 2.6.2 takes the next step's already where the gradient is
+/// this step on entry, of the next step on return. PaddlePaddle 2.6.2 already uses the next step's if the gradient is
 /// row-sparse.
 template <Executor E>
 RunOperator<E> adam_step(const OperatorArguments& op) {

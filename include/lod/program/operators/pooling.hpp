@@ -21,21 +21,21 @@
 
 namespace lod::inline LOD_INTERFACE::inline LOD_TARGET::operators_of_programs {
 
-/// What max pooling makes of the numbers of a window: the greatest, NaN if one is, and the lowest of all without
+/// Max pooling of a window: the greatest number; NaN if one is NaN; the lowest number of the type if there are no
 /// pixels.
 template <class T>
 struct GreatestOfWindow {
   using Partial = T;
   static constexpr Partial none = -std::numeric_limits<T>::infinity();
   static Partial with(Partial greatest, Partial more) noexcept {
-    const Partial kept = greatest < more ? more : greatest;  // without a jump, of which random numbers mispredict many
+    const Partial kept = greatest < more ? more : greatest;  // branch-free: jumps would often be mispredicted
     return std::isnan(more) ? more : kept;
   }
   static T result(Partial greatest, bool is_empty, std::int64_t) noexcept {
     return is_empty ? std::numeric_limits<T>::lowest() : greatest;
   }
 };
-/// Their mean, 0 without pixels.
+/// The mean of a window; 0 without pixels.
 template <class T>
 struct MeanOfWindow {
   using Partial = double;
@@ -62,22 +62,22 @@ class Pooling {
   ImageLayout x;  ///< the images
   ImageLayout y;  ///< the result
 
-  /// The numbers of a pixel that lie side by side: its channels, if they are the last dimension.
+  /// The adjacent numbers of a pixel: its channels if they are the last dimension, otherwise 1.
   std::int64_t lanes() const noexcept { return x.pixel; }
-  std::int64_t line() const noexcept { return x.width * lanes(); }  ///< the numbers of a row of pixels
+  std::int64_t line() const noexcept { return x.width * lanes(); }  ///< the numbers in a row of pixels
 
   const WindowsAlongSide& horizontal() const noexcept { return horizontal_; }
   PooledPixels rows(std::int64_t i) const noexcept { return options_.pixels(vertical_, i); }
   PooledPixels columns(std::int64_t j) const noexcept { return options_.pixels(horizontal_, j); }
-  /// By what the sum over a window is divided to be the mean; at least 1, without pixels too.
+  /// The divisor of the sum over a window; at least 1, even without pixels.
   std::int64_t divisor(const PooledPixels& rows, const PooledPixels& columns) const noexcept {
     const std::int64_t pixels =
         options_.counts_paddings() ? rows.all * columns.all : (rows.end - rows.begin) * (columns.end - columns.begin);
     return std::max<std::int64_t>(pixels, 1);
   }
 
-  /// Calls f(first number of x, first number of y, part) for each channel of each image, or, with channels last, for
-  /// each image: by all threads, each with parts of its own.
+  /// Calls f(first number of x, first number of y, part) for each channel of each image or, with channels last, for
+  /// each image, on all threads; calls that run at the same time have different parts.
   template <class E, class F>
   void for_each_image(const E& executor, const F& f) const {
     launch(kernel::ForEachRange(), executor, count(), bytes(),
@@ -86,7 +86,7 @@ class Pooling {
              for (std::int64_t i = begin; i < end; ++i) f(i * size, i * result, part);
            });
   }
-  /// The numbers in a line of pixels, or in one of results, for each part.
+  /// The numbers in lines of pixels, or of results, one line for each part.
   template <class E>
   std::int64_t lines(const E& executor, const ImageLayout& of) const noexcept {
     return count() == 0 ? 0 : of.width * lanes() * launch(kernel::RangeCount(), executor, count(), bytes());
@@ -106,7 +106,7 @@ class Pooling {
                                    : Shape{images[0], channels, height, width};
   }
 
-  /// Where there is nothing to compute, other dimensions may be greater than any memory.
+  /// If there is nothing to compute, the other dimensions may exceed any memory.
   std::int64_t count() const noexcept { return shape.elements() > 0 ? x.images * x.channels / lanes() : 0; }
   std::int64_t bytes() const noexcept {
     return count() * x.height * line() * static_cast<std::int64_t>(sizeof(double));
@@ -117,7 +117,7 @@ class Pooling {
   WindowsAlongSide horizontal_;
 };
 
-/// Pools images: first the rows of windows, as lines of pixels, then the columns.
+/// Pools images: first over the rows of windows, into lines of pixels, then over their columns.
 template <class Pool, class E, class T>
 void pool(const E& executor, const Pooling& of, const T* images, typename Pool::Partial* lines, T* to) {
   using A = typename Pool::Partial;
@@ -148,7 +148,7 @@ void pool(const E& executor, const Pooling& of, const T* images, typename Pool::
 }
 
 /// pool2d: X -> Out; attributes as ImagePoolOptions; data_format = "NCHW" or "NHWC". A window without pixels has the
-/// mean 0, and as the greatest number the lowest that there is.
+/// mean 0, and as its maximum the lowest number of the type.
 template <Executor E>
 RunOperator<E> pool2d(const OperatorArguments& op) {
   const Slot x = op.input("X"), out = op.output("Out");
@@ -169,15 +169,15 @@ RunOperator<E> pool2d(const OperatorArguments& op) {
   };
 }
 
-/// Adds the gradient of each window to that of the pixel which is its greatest number, the first of several. Where the
-/// pixels are is noted for the windows of a row at once, pixel k of all of them after the other: from the last to the
-/// first, so that the first is what remains. `places` is a line of results for each part.
+/// Adds the gradient of each window to that of its greatest pixel, the first of equal ones. The places of these pixels
+/// are found for all windows of a row together, trying pixel k of each window from the last k to the first, so that the
+/// first place remains. `places` has a line of results for each part.
 template <class E, class T>
 void add_to_greatest(const E& executor, const Pooling& of, const T* images, const T* pooled, const T* given,
                      std::int64_t* places, T* to) {
   const std::int64_t size = of.line(), lanes = of.lanes(), results = of.y.width * lanes;
   const WindowsAlongSide& side = of.horizontal();
-  // Windows side by side, or, with channels last, the channels of a window.
+  // Adjacent windows or, with channels last, the channels of one window.
   const std::int64_t run = lanes == 1 ? of.y.width : lanes, step = lanes == 1 ? side.stride : 1;
   of.for_each_image(executor, [&](std::int64_t first, std::int64_t result, std::int64_t part) {
     const T* const image = images + first;
@@ -189,7 +189,7 @@ void add_to_greatest(const E& executor, const Pooling& of, const T* images, cons
       for (std::int64_t row = rows.end; row-- > rows.begin;) {
         for (std::int64_t k = side.window; k-- > 0;) {
           const std::int64_t begin = side.first(k) * lanes, end = side.last(k) * lanes;
-          if (begin == end) {  // of windows that are larger than images, most pixels are outside
+          if (begin == end) {  // if windows are larger than images, most of their pixels are outside
             if (end == results) break;
             k -= side.pixel(end / lanes, k) - side.size;
           }
@@ -197,7 +197,7 @@ void add_to_greatest(const E& executor, const Pooling& of, const T* images, cons
             const std::int64_t place = row * size + side.pixel(j / lanes, k) * lanes, stop = std::min(run, end - j);
             for (std::int64_t n = 0; n < stop; ++n) {
               const T number = image[place + n * step], other = greatest[j + n];
-              const bool is_it = (number == other) | ((number != number) & (other != other));  // by no jump
+              const bool is_it = (number == other) | ((number != number) & (other != other));  // branch-free
               const std::int64_t mask = -static_cast<std::int64_t>(is_it);
               found[j + n] = ((place + n * step) & mask) | (found[j + n] & ~mask);
             }
@@ -210,8 +210,8 @@ void add_to_greatest(const E& executor, const Pooling& of, const T* images, cons
     }
   });
 }
-/// Adds to the gradient of each pixel its share of that of each window: first to the columns of the windows, in a line
-/// of pixels, then that line to all of their rows.
+/// Adds to the gradient of each pixel its share of the gradient of each window: first collects the shares of a row of
+/// windows in a line of pixels, then adds that line to all rows of pixels under the windows.
 template <class E, class T>
 void add_to_all(const E& executor, const Pooling& of, const T* given, T* lines, T* to) {
   const std::int64_t size = of.line(), lanes = of.lanes();
@@ -235,8 +235,8 @@ void add_to_all(const E& executor, const Pooling& of, const T* given, T* lines, 
   });
 }
 
-/// pool2d_grad: X, Out, Out@GRAD -> X@GRAD; attributes as `pool2d`. The greatest number of a window, the first of
-/// several, has its gradient.
+/// pool2d_grad: X, Out, Out@GRAD -> X@GRAD; attributes as `pool2d`. The gradient of a window goes to its greatest
+/// number, the first of equal ones.
 template <Executor E>
 RunOperator<E> pool2d_grad(const OperatorArguments& op) {
   const Slot x = op.input("X"), y = op.input("Out"), dy = op.input("Out@GRAD"), dx = op.output("X@GRAD");

@@ -17,8 +17,8 @@
 
 namespace lod::inline LOD_INTERFACE::inline LOD_TARGET::operators_of_programs {
 
-/// Which slope a number has: mode = "all": there is one; "channel": one for each channel, along axis 1, or with
-/// data_format = "NHWC" the last; "element": one for each number of a row.
+/// Which slope a number has: mode = "all": one for all; "channel": one for each channel, along axis 1, or along the
+/// last axis with data_format = "NHWC"; "element": one for each number of a row.
 class LearntSlopes {
  public:
   explicit LearntSlopes(const OperatorArguments& op)

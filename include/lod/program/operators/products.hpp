@@ -24,7 +24,7 @@
 
 namespace lod::inline LOD_INTERFACE::inline LOD_TARGET::operators_of_programs {
 
-/// The matrices X and Y of a product, whose first dimensions, as many as given, are their rows.
+/// The factors X and Y of a product as matrices: a given number of their first dimensions are the rows.
 struct FlattenedProduct {
   Shape rows;              ///< of X
   Shape columns;           ///< of Y
@@ -47,8 +47,8 @@ struct FlattenedProduct {
   }
 };
 
-/// Out = X Y (+ bias), where the first dimensions of X and of Y, as many as given, are the rows of a matrix. Out has
-/// the levels of X.
+/// Out = X Y (+ bias), where a given number of first dimensions of X and of Y are the rows of a matrix. Out has the
+/// levels of X.
 template <Executor E>
 RunOperator<E> flattened_product(const OperatorArguments& op, const Slot& x, const Slot& y, const Slot& bias,
                                  std::int32_t x_rows, std::int32_t y_rows, bool is_rectified) {
@@ -77,7 +77,7 @@ RunOperator<E> flattened_product(const OperatorArguments& op, const Slot& x, con
     });
   };
 }
-/// How many dimensions are rows.
+/// The number of first dimensions that are rows.
 inline std::int32_t dimensions_of_rows(const OperatorArguments& op, std::string_view name) {
   const std::int32_t count = op.attr(name, 1);
   if (count < 1) op.refuse_attr(name, "1 or more");
@@ -130,8 +130,8 @@ RunOperator<E> mul_grad(const OperatorArguments& op) {
   };
 }
 
-/// Products of the matrices in the last two dimensions; those before are broadcast. A vector on the left is a row, one
-/// on the right a column, of which the result has no dimension.
+/// Products of the matrices in the last two dimensions; the dimensions before them are broadcast. A vector on the left
+/// is a row, one on the right a column; the result has no dimension for it.
 class BatchedProduct {
  public:
   std::int64_t m;  ///< rows of the products
@@ -154,7 +154,7 @@ class BatchedProduct {
     }
   }
 
-  /// Calls f(i, j, k) for each product with the places of the first numbers of its matrices, in X, Y and the result.
+  /// Calls f(i, j, k) for each product, with the places of its matrices' first numbers in X, Y and the result.
   template <class F>
   void for_each(const F& f) const {
     std::int64_t place = 0;
@@ -203,7 +203,7 @@ RunOperator<E> batched_product(const OperatorArguments& op, bool transpose_x, bo
     });
   };
 }
-/// Their gradients: X, Y, Out@GRAD -> X@GRAD?, Y@GRAD?
+/// The gradients of batched products: X, Y, Out@GRAD -> X@GRAD?, Y@GRAD?
 template <Executor E>
 RunOperator<E> batched_product_grad(const OperatorArguments& op, bool transpose_x, bool transpose_y, float alpha) {
   const Slot x = op.input("X"), y = op.input("Y"), dz = op.input("Out@GRAD");
@@ -217,7 +217,7 @@ RunOperator<E> batched_product_grad(const OperatorArguments& op, bool transpose_
       using T = typename decltype(element)::type;
       const T *const left = call.template view<T>(x).data(), *const right = call.template view<T>(y).data();
       const T* const given = numbers_of<T>(call, dz, sizes.shape);
-      // Added up, since a matrix may be repeated.
+      // Sums, since a matrix may be repeated.
       const auto write = [&](const Slot& slot, const auto& like, const auto& add) {
         if (!slot) return;
         auto out = call.output_bytes(slot, like.data_type(), like.lod(), like.row_shape(), like.rows());

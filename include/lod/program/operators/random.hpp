@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 /// @file
 /// Operators that draw random numbers: uniform_random, gaussian_random, truncated_gaussian_random, dropout. The numbers
-/// follow from the operator's attribute `seed`; where that is 0, from the name of its output and from how often it has
-/// run. They are the same on every machine and with any number of threads, and not those that PaddlePaddle draws.
+/// depend only on the operator's attribute `seed` or, if that is 0, on the name of its output and the number of its
+/// runs. They are the same on every machine and with any number of threads, but not those that PaddlePaddle draws.
 #pragma once
 
 #include <lod/core/any_tensor.hpp>
@@ -26,12 +26,12 @@ namespace lod::inline LOD_INTERFACE::inline LOD_TARGET::operators_of_programs {
 /// The random numbers of an operator, run by run.
 class RandomStreams {
  public:
-  /// Of an output's name.
+  /// For an output with the parameter name `output`.
   RandomStreams(const OperatorArguments& op, const char* output)
       : seed_(static_cast<std::uint32_t>(op.attr("seed", 0))),
         key_(seed_ != 0 ? seed_ : detail::Philox::key_of(op.desc().output(output).front())) {}
 
-  /// Those of the next run.
+  /// The numbers of the next run.
   detail::Philox next() noexcept { return detail::Philox(key_, seed_ != 0 ? 0 : runs_++); }
 
  private:
@@ -40,7 +40,7 @@ class RandomStreams {
   std::uint64_t runs_ = 0;
 };
 
-/// Distributions: the number at a place of a stream.
+/// Distributions: each has a function that returns the number at a place of a stream.
 
 /// min = -1, max = 1.
 struct Uniform {
@@ -64,7 +64,7 @@ struct Gaussian {
   }
 };
 
-/// An output of this shape, of numbers of a distribution.
+/// Fills an output of this shape with numbers of a distribution.
 template <class E, class Distribution>
 void draw_numbers(const OperatorCall<E>& call, const Slot& out, DataType type, const Shape& dims,
                   const Distribution& draw, const detail::Philox& random) {
@@ -93,8 +93,8 @@ RunOperator<E> random_numbers(const OperatorArguments& op) {
   };
 }
 
-/// uniform_random_batch_size_like and gaussian_random_batch_size_like: Input -> Out; as these without the end of the
-/// name, with a dimension of Input's, as fill_constant_batch_size_like.
+/// uniform_random_batch_size_like and gaussian_random_batch_size_like: Input -> Out; as uniform_random and
+/// gaussian_random, with a dimension of Input's, as in fill_constant_batch_size_like.
 template <class Distribution, Executor E>
 RunOperator<E> random_numbers_like(const OperatorArguments& op) {
   const Slot out = op.output("Out");
@@ -105,7 +105,7 @@ RunOperator<E> random_numbers_like(const OperatorArguments& op) {
 }
 
 /// sampling_id: X, rows of probabilities -> Out: a class for each row, INT64; seed = 0, min = 0, max = 1: the range of
-/// the numbers by which they are drawn.
+/// the random numbers by which classes are drawn.
 template <Executor E>
 RunOperator<E> sampling_id(const OperatorArguments& op) {
   const Slot x = op.input("X"), out = op.output("Out");
@@ -129,8 +129,8 @@ RunOperator<E> sampling_id(const OperatorArguments& op) {
   };
 }
 
-/// What dropout does to the numbers that stay, and in a program that is not trained to all: dropout_prob = 0.5,
-/// is_test = false, dropout_implementation = "downgrade_in_infer" or "upscale_in_train", which scales in training.
+/// The scaling of dropout, of the numbers that are kept and, outside training, of all: dropout_prob = 0.5, is_test =
+/// false, dropout_implementation = "downgrade_in_infer" or "upscale_in_train", which scales in training.
 struct Dropout {
   float probability;
   bool is_test, is_upscaled;
@@ -141,15 +141,15 @@ struct Dropout {
         is_upscaled(op.attr("dropout_implementation", "downgrade_in_infer") == "upscale_in_train") {
     if (!(probability >= 0 && probability <= 1)) op.refuse_attr("dropout_prob", "0 to 1");
   }
-  /// The factor of numbers that stay.
+  /// The factor of numbers that are kept.
   float factor() const {
     if (is_test) return is_upscaled ? 1 : 1 - probability;
     return !is_upscaled ? 1 : probability < 1 ? 1 / (1 - probability) : 0;
   }
 };
 
-/// dropout: X -> Out, Mask: 1 (UINT8) for each number that stays, 0 for each that becomes 0; attributes as Dropout.
-/// Without Mask if it is not trained.
+/// dropout: X -> Out, Mask: 1 (UINT8) for each number that is kept, 0 for each that is dropped; attributes as Dropout.
+/// Outside training, Mask is not written.
 template <Executor E>
 RunOperator<E> dropout(const OperatorArguments& op) {
   op.expect_no_input("Seed");
@@ -174,7 +174,7 @@ RunOperator<E> dropout(const OperatorArguments& op) {
     });
   };
 }
-/// dropout_grad: Mask, Out@GRAD -> X@GRAD; attributes as `dropout`. Without Mask if it is not trained.
+/// dropout_grad: Mask, Out@GRAD -> X@GRAD; attributes as `dropout`. Outside training there is no Mask.
 template <Executor E>
 RunOperator<E> dropout_grad(const OperatorArguments& op) {
   const Dropout how(op);

@@ -38,8 +38,8 @@ inline const std::shared_ptr<Reader>& reader_of(const Variable& variable) {
 }
 
 /// read: Reader -> Out...: the tensors of its next step, which must be as the program describes the outputs: type,
-/// dimensions and number of levels. After the last one it throws EndOfData; with throw_eof_exp = false outputs are
-/// empty then. (infer_out and drop_last, which it has too, are for PaddlePaddle's several devices.)
+/// dimensions and number of levels. After the last step it throws EndOfData; with throw_eof_exp = false, outputs are
+/// then empty. (Its attributes infer_out and drop_last are for several devices, and are not read.)
 template <Executor E>
 RunOperator<E> read(const OperatorArguments& op) {
   std::vector<std::optional<LoDTensorDesc>> descs;
@@ -77,8 +77,8 @@ RunOperator<E> create_double_buffer_reader(const OperatorArguments& op) {
   };
 }
 
-/// What a reader gives, by the attributes shape_concat (the dimensions of all tensors, one after the other), ranks (how
-/// many each has), dtypes, and lod_levels.
+/// The tensors that a reader delivers, by the attributes shape_concat (the dimensions of all tensors, one after the
+/// other), ranks (how many dimensions each has), dtypes, and lod_levels.
 inline ReaderDesc described_reader(const OperatorArguments& op) {
   using Ints = std::vector<std::int32_t>;
   const Ints dims = op.attr("shape_concat", Ints()), ranks = op.attr("ranks", Ints());
@@ -102,7 +102,8 @@ inline ReaderDesc described_reader(const OperatorArguments& op) {
   return desc;
 }
 
-/// create_py_reader: blocking_queue, a channel -> Out, which reads what is sent there; attributes as described_reader.
+/// create_py_reader: blocking_queue, a channel -> Out, which reads what is sent to the channel; attributes as
+/// described_reader.
 template <Executor E>
 RunOperator<E> create_py_reader(const OperatorArguments& op) {
   return

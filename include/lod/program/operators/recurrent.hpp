@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 /// @file
-/// What operators of recurrent networks have in common. Their input has been projected before, by `mul` and
-/// `elementwise_add`, and their gates are in PaddlePaddle's order; so they take the steps of `lod::gru` and `lod::lstm`
-/// by themselves.
+/// What operators of recurrent networks have in common. Their input has already been projected, by `mul` and
+/// `elementwise_add`, and their gates are in PaddlePaddle's order; so they call the steps of `lod::gru` and `lod::lstm`
+/// directly.
 #pragma once
 
 #include <lod/core/any_tensor.hpp>
@@ -15,17 +15,41 @@
 #include <lod/core/target.hpp>
 #include <lod/ops/output.hpp>
 #include <lod/ops/recurrent.hpp>
+#include <lod/ops/step_functions.hpp>
 #include <lod/program/operator.hpp>
 #include <lod/program/operators/calls.hpp>
 #include <lod/program/variable.hpp>
 
+#include <algorithm>
 #include <cstdint>
+#include <iterator>
 #include <optional>
+#include <string>
 #include <utility>
 
 namespace lod::inline LOD_INTERFACE::inline LOD_TARGET::operators_of_programs {
 
-/// The numbers of an optional tensor that must have `count` of them; null if it is not there.
+/// The function that an attribute names.
+inline kernel::StepFunction step_function(const OperatorArguments& op, const char* attr,
+                                          kernel::StepFunction::Name otherwise) {
+  static constexpr const char* names[] = {"sigmoid", "tanh", "relu", "identity"};
+  const std::string name = op.attr(attr, names[otherwise]);
+  const auto* const found = std::find(std::begin(names), std::end(names), name);
+  if (found == std::end(names)) op.refuse_attr(attr, "sigmoid, tanh, relu or identity");
+  return {static_cast<kernel::StepFunction::Name>(found - names)};
+}
+/// The function that gru_unit names by a number.
+inline kernel::StepFunction numbered_step_function(const OperatorArguments& op, const char* attr,
+                                                   kernel::StepFunction::Name otherwise) {
+  using enum kernel::StepFunction::Name;
+  constexpr kernel::StepFunction::Name names[] = {IDENTITY, SIGMOID, TANH, RELU};
+  const std::int32_t number = op.attr(
+      attr, static_cast<std::int32_t>(std::find(std::begin(names), std::end(names), otherwise) - std::begin(names)));
+  if (number < 0 || number >= std::ssize(names)) op.refuse_attr(attr, "0 to 3: identity, sigmoid, tanh or relu");
+  return {names[number]};
+}
+
+/// The numbers of an optional tensor, which must have `count` of them; null if there is no tensor.
 template <class T, class E>
 const T* optional_numbers(const OperatorCall<E>& call, const Slot& slot, std::int64_t count, const char* expected) {
   if (!slot) return nullptr;
@@ -46,7 +70,7 @@ const T* matrix(const OperatorCall<E>& call, const Slot& slot, std::int64_t rows
   }
   return found.data();
 }
-/// The width of a state, of which a row of the input has `gates`.
+/// The width of a state: a row of the input is `gates` times as wide.
 template <class View, class E>
 std::int64_t state_size(const OperatorCall<E>& call, const Slot& slot, const View& x, std::int64_t gates) {
   if (x.row_size() % gates != 0) {
@@ -55,7 +79,7 @@ std::int64_t state_size(const OperatorCall<E>& call, const Slot& slot, const Vie
   }
   return x.row_size() / gates;
 }
-/// The order of steps, whose table is kept from run to run.
+/// Updates the rank table, which is kept from run to run, for x.
 template <class View, class E>
 void rank_rows(const OperatorCall<E>& call, const Slot& slot, const View& x, RankTable& table) {
   if (x.levels() == 0) operation::throw_no_level(call.name(slot).c_str());

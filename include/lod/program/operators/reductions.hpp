@@ -33,11 +33,12 @@
 
 namespace lod::inline LOD_INTERFACE::inline LOD_TARGET::operators_of_programs {
 
-/// What sums of elements of type T are computed in.
+/// The type in which sums of elements of type T are computed.
 template <class T>
 using SumOf = std::conditional_t<std::integral<T>, std::int64_t, double>;
 
-// Reductions: what they begin with, how they go on, and what they make of the end and the number of elements.
+// Reductions: the initial value, how an element is added, and the result from the final value and the number of
+// elements.
 
 struct Summing {
   template <class T>
@@ -53,7 +54,7 @@ struct Summing {
     return a;
   }
 };
-/// The mean of no numbers is NaN, as PaddlePaddle's; that of no integers is 0.
+/// The mean of no numbers is NaN, as in PaddlePaddle; of no integers it is 0.
 struct Averaging : Summing {
   template <class A>
   static A end(A a, std::int64_t count) {
@@ -106,7 +107,7 @@ struct FindingAny : Summing {
   static bool add(bool a, bool b) { return a || b; }
 };
 
-/// A tensor of which some axes are reduced: the results, and which of them each element goes to.
+/// A tensor of which some axes are reduced: its results, and the result that each element belongs to.
 class ReducedAxes {
  public:
   Shape shape;               ///< of the results
@@ -210,7 +211,7 @@ RunOperator<E> reduction(const OperatorArguments& op) {
   };
 }
 
-// What goes to x of the gradient g of a reduction of `count` elements to y.
+// The gradient with respect to x, from the gradient g of a reduction of `count` elements to y.
 
 struct GradientOfSum {
   template <class T>
@@ -230,7 +231,7 @@ struct GradientOfProduct {
     return g * y / x;
   }
 };
-/// Of the greatest, and of the least.
+/// The gradient of a maximum or minimum.
 struct GradientOfExtreme {
   template <class T>
   static T to_x(T x, T y, T g, std::int64_t) {
@@ -238,8 +239,8 @@ struct GradientOfExtreme {
   }
 };
 
-/// reduce_sum_grad and its kin: X, Out? (that of products and extremes), Out@GRAD -> X@GRAD; attributes as `reduction`.
-/// mean_grad: the same over all axes.
+/// reduce_sum_grad and the like: X, Out? (for products, maxima and minima), Out@GRAD -> X@GRAD; attributes as
+/// `reduction`. mean_grad: the same over all axes.
 template <class F, Executor E, bool is_mean = false>
 RunOperator<E> reduction_grad(const OperatorArguments& op) {
   constexpr bool reads_result = std::same_as<F, GradientOfProduct> || std::same_as<F, GradientOfExtreme>;
@@ -269,8 +270,8 @@ RunOperator<E> reduction_grad(const OperatorArguments& op) {
   };
 }
 
-/// top_k: X -> Out, Indices; k = 1: the greatest along the last axis, of equal ones the first. top_k_v2: axis = -1,
-/// which must be the last, largest = true, sorted = true.
+/// top_k: X -> Out, Indices; k = 1: the greatest numbers along the last axis, the first of equal ones. top_k_v2: axis =
+/// -1, which must be the last, largest = true, sorted = true.
 template <Executor E>
 RunOperator<E> top_k(const OperatorArguments& op) {
   op.expect_no_input("K");

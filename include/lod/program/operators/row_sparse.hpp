@@ -31,8 +31,8 @@ bool is_row_sparse(const OperatorCall<E>& call, const Slot& slot, std::size_t i 
   return call.variable(slot, i).type() == VarType::SELECTED_ROWS;
 }
 
-/// Row-sparse values that an operator writes, as an OutputTensor is a tensor. On another device than the CPU they are
-/// written where they are.
+/// Row-sparse values that an operator writes, as an OutputTensor for tensors. On other devices than the CPU they are
+/// written in place.
 template <class T, class Device = Cpu>
 class OutputRows {
  public:
@@ -73,8 +73,8 @@ class OutputRows<T, Cpu> {
   int exceptions_;
 };
 
-/// Row-sparse values that an operator reads: taken from their variable without a copy, and given back, unless the
-/// variable is `written` meanwhile.
+/// Row-sparse values that an operator reads: taken from their variable without a copy, and returned to it at the end,
+/// unless it is `written`, the variable that the operator overwrites.
 template <class T, class Device = Cpu>
 class InputRows {
  public:
@@ -128,14 +128,14 @@ void map_rows(const OperatorCall<E>& call, const Slot& x, const Slot& out, const
   });
 }
 
-/// merge_selected_rows: X -> Out: each row once, the sum of those that X lists.
+/// merge_selected_rows: X -> Out: each row once, with the sum of its occurrences in X.
 template <Executor E>
 RunOperator<E> merge_selected_rows(const OperatorArguments& op) {
   const Slot x = op.input("X"), out = op.output("Out");
   return [=](OperatorCall<E>& call) { map_rows(call, x, out, merge_add_into); };
 }
 
-/// get_tensor_from_selected_rows: X -> Out: the values that it lists, row by row.
+/// get_tensor_from_selected_rows: X -> Out: the values of the listed rows, as a tensor.
 template <Executor E>
 RunOperator<E> get_tensor_from_selected_rows(const OperatorArguments& op) {
   const Slot x = op.input("X"), out = op.output("Out");

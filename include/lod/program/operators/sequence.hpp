@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 /// @file
 /// Operators on sequences: sequence_*, lod_reset, row_conv, im2sequence, edit_distance, ctc_align,
-/// add_position_encoding. Nearly each is an operation of this library under PaddlePaddle's names, of which it keeps the
-/// defaults. Where PaddlePaddle takes one level, these take any number.
+/// add_position_encoding. Nearly every one calls an operation of this library, with PaddlePaddle's names and defaults.
+/// Where PaddlePaddle takes one level, these take any number.
 #pragma once
 
 #include <lod/core/any_tensor.hpp>
@@ -114,14 +114,14 @@ RunOperator<E> sequence_reverse(const OperatorArguments& op) {
   return calls<E>(sequence_reverse_into, op.output("Y"), Numbers{op.input("X")});
 }
 
-/// sequence_expand: X, Y -> Out; ref_level = -1. Of Y only the levels count.
+/// sequence_expand: X, Y -> Out; ref_level = -1. Of Y only the levels are used.
 template <Executor E>
 RunOperator<E> sequence_expand(const OperatorArguments& op) {
   return calls<E>(sequence_expand_into, op.output("Out"), Numbers{op.input("X")}, LevelsOf{op.input("Y")},
                   ExpandOptions{.ref_level = op.attr("ref_level", -1)});
 }
 
-/// sequence_expand_as: X, Y -> Out. Of Y only the levels count.
+/// sequence_expand_as: X, Y -> Out. Of Y only the levels are used.
 template <Executor E>
 RunOperator<E> sequence_expand_as(const OperatorArguments& op) {
   return calls<E>(sequence_expand_as_into, op.output("Out"), Numbers{op.input("X")}, LevelsOf{op.input("Y")});
@@ -241,8 +241,8 @@ RunOperator<E> sequence_erase(const OperatorArguments& op) {
                   op.output("Out"), Integers{op.input("X")}, op.desc().attr<std::vector<std::int64_t>>("tokens"));
 }
 
-/// sequence_mask: X, MaxLenTensor? -> Y; maxlen = -1, out_dtype = INT64. MaxLenTensor, one number of type INT32, stands
-/// for the attribute.
+/// sequence_mask: X, MaxLenTensor? -> Y; maxlen = -1, out_dtype = INT64. MaxLenTensor, one number of type INT32,
+/// replaces the attribute maxlen.
 template <Executor E>
 RunOperator<E> sequence_mask(const OperatorArguments& op) {
   const Slot x = op.input("X"), longest = op.optional_input("MaxLenTensor"), out = op.output("Y");
@@ -259,8 +259,8 @@ RunOperator<E> sequence_mask(const OperatorArguments& op) {
   };
 }
 
-/// sequence_topk_avg_pooling: X, ROW, COLUMN -> Out; topks, channel_num. `pos` is there for the gradient, and is not
-/// written.
+/// sequence_topk_avg_pooling: X, ROW, COLUMN -> Out; topks, channel_num. The output `pos`, which no gradient here
+/// needs, is not written.
 template <Executor E>
 RunOperator<E> sequence_topk_avg_pooling(const OperatorArguments& op) {
   const std::int64_t channels = op.desc().attr<std::int32_t>("channel_num");
@@ -347,9 +347,9 @@ RunOperator<E> ctc_align(const OperatorArguments& op) {
                   CtcAlignOptions{.blank = op.attr("blank", 0), .merge_repeated = op.attr("merge_repeated", true)});
 }
 
-/// add_position_encoding: X, sequences of rows, or {sequences, rows, numbers} without levels -> Out: alpha = 1 times X,
-/// plus beta = 1 times the encoding of each row's place in its sequence: sines in the first half of the numbers,
-/// cosines in the second.
+/// add_position_encoding: X, sequences of rows, or {sequences, rows, numbers} without levels -> Out: alpha * X + beta *
+/// encoding; alpha = 1, beta = 1. The encoding of a row's place in its sequence consists of sines in the first half of
+/// the numbers and cosines in the second.
 template <Executor E>
 RunOperator<E> add_position_encoding(const OperatorArguments& op) {
   const Slot x = op.input("X"), out = op.output("Out");

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 /// @file
-/// The gradients of the operators on sequences, X_grad for each X: with PaddlePaddle's slots, of which the gradient of
-/// a variable that needs none may be left out. (That of sequence_reverse is sequence_reverse itself.)
+/// The gradients of the operators on sequences, X_grad for each X, with PaddlePaddle's slots. Gradients that are not
+/// needed may be left out. (The gradient of sequence_reverse is sequence_reverse itself.)
 #pragma once
 
 #include <lod/core/any_tensor.hpp>
@@ -40,13 +40,13 @@
 
 namespace lod::inline LOD_INTERFACE::inline LOD_TARGET::operators_of_programs {
 
-/// The gradient of sequence_pool reads MaxIndex where there is one.
+/// The gradient of sequence_pool reads MaxIndex if there is one.
 inline std::vector<OpDesc> gradient_of_sequence_pool(const GradientArguments& op) {
   const bool has_winners = pool_type(OperatorArguments(op.desc())) == PoolType::MAX;
   return {op.describe(has_winners ? "X, MaxIndex, Out@GRAD -> X@GRAD" : "X, Out@GRAD -> X@GRAD")};
 }
-/// sequence_pool_grad: X, MaxIndex?, Out@GRAD -> X@GRAD; pooltype = "AVERAGE". MaxIndex is needed for MAX. An empty
-/// sequence, whose row is the padding, passes nothing on.
+/// sequence_pool_grad: X, MaxIndex?, Out@GRAD -> X@GRAD; pooltype = "AVERAGE". MaxIndex is needed for MAX. The gradient
+/// of an empty sequence, whose row is padding, is dropped.
 template <Executor E>
 RunOperator<E> sequence_pool_grad(const OperatorArguments& op) {
   const Slot x = op.input("X"), dy = op.input("Out@GRAD"), out = op.output("X@GRAD");
@@ -158,7 +158,7 @@ RunOperator<E> sequence_unpad_grad(const OperatorArguments& op) {
         throw ShapeMismatch(
             detail::text({call.name(x), " of shape ", to_string(padded.shape()), ", expected two dimensions or more"}));
       }
-      // As in sequence_unpad, numbers are rows of one.
+      // As in sequence_unpad, single numbers are rows of size 1.
       const auto given = call.template view<T>(dy);
       const Shape row_shape = padded.row_shape().without_first();
       const LoDTensorView<const T, typename E::device> rows(given.data(), given.lod_view(), &row_shape,

@@ -23,7 +23,7 @@
 
 namespace lod::inline LOD_INTERFACE::inline LOD_TARGET::operators_of_programs {
 
-/// A tensor's value, copied into the memory that another one has.
+/// Copies a tensor's values to another tensor, reusing its memory.
 inline void copy_value(const AnyLoDTensor& from, AnyLoDTensor& to, std::pmr::memory_resource* resource) {
   to = to.resized(from.data_type(), from.lod(), from.row_shape(), from.rows(), resource);
   std::copy_n(from.bytes().data(), from.bytes().size(), to.mutable_bytes().data());
@@ -33,11 +33,12 @@ inline void copy_value(const AnyLoDTensor& from, AnyLoDTensor& to, std::pmr::mem
 inline Shape part(const Shape& shape, std::size_t begin, std::size_t end) {
   return Shape(std::span<const std::int64_t>(shape.data() + begin, end - begin));
 }
-/// A shape of these dimensions, of which so many are used.
+/// The shape of the first `rank` of these dimensions.
 inline Shape first_of(const std::array<std::int64_t, Shape::max_rank>& dims, std::size_t rank) {
   return Shape(std::span<const std::int64_t>(dims.data(), rank));
 }
-/// An axis of a shape of that rank; negative ones count from the end. `beyond` is 1 where the end itself is one.
+/// An axis of a shape of rank `rank`; negative ones count from the end. `beyond` is 1 if the end itself counts as an
+/// axis.
 inline std::size_t axis_of(std::int64_t axis, std::size_t rank, std::int64_t beyond = 0) {
   const std::int64_t size = static_cast<std::int64_t>(rank) + beyond, counted = axis < 0 ? axis + size : axis;
   if (counted < 0 || counted >= size) {
@@ -46,7 +47,7 @@ inline std::size_t axis_of(std::int64_t axis, std::size_t rank, std::int64_t bey
   return static_cast<std::size_t>(counted);
 }
 
-/// The same for operators that work along the last one alone. Throws OutOfRange for another.
+/// The same for operators that work only along the last axis. Throws OutOfRange for any other.
 inline std::size_t last_axis(std::int64_t axis, std::size_t rank) {
   const std::size_t found = axis_of(axis, rank);
   if (found + 1 != rank) throw OutOfRange(detail::text({"axis ", axis, ", expected the last"}));
@@ -63,7 +64,7 @@ struct Around {
       : before(part(shape, 0, axis).elements()),
         along(shape[axis]),
         after(part(shape, axis + 1, shape.size()).elements()) {}
-  /// The place of the first element of line i along the axis, of before * after lines.
+  /// The place of the first element of line i, of the before * after lines along the axis.
   LOD_HOST_DEVICE std::int64_t first(std::int64_t i) const noexcept { return i / after * along * after + i % after; }
 };
 
@@ -74,7 +75,7 @@ LoDTensorView<const T, Device> with_rows(const LoDTensorView<const T, Device>& x
   return {x.data(), LoDView::plain(0, rows), &row_shape, row_shape.elements()};
 }
 
-/// The numbers of a tensor that must have this shape.
+/// The numbers of a tensor, which must have this shape.
 template <class T, class E>
 const T* numbers_of(const OperatorCall<E>& call, const Slot& slot, const Shape& expected, std::size_t i = 0) {
   const auto found = call.template view<T>(slot, i);
@@ -85,7 +86,7 @@ const T* numbers_of(const OperatorCall<E>& call, const Slot& slot, const Shape& 
   return found.data();
 }
 
-/// The same for a tensor of so many numbers, whatever its shape.
+/// The same for a tensor of `count` numbers, whatever its shape.
 template <class T, class E>
 const T* some_numbers(const OperatorCall<E>& call, const Slot& slot, std::int64_t count) {
   const auto found = call.template view<T>(slot);
@@ -95,19 +96,20 @@ const T* some_numbers(const OperatorCall<E>& call, const Slot& slot, std::int64_
   }
   return found.data();
 }
-/// The number in a tensor of one, which is in CPU memory.
+/// The single number in a tensor in CPU memory.
 template <class T, class E>
 T only_number(const OperatorCall<E>& call, const Slot& slot) {
   return *some_numbers<T>(call.on_cpu(), slot, 1);
 }
 
-/// XShape, which tells a gradient the shape of X: a tensor without numbers, with that shape after a 0.
+/// Writes XShape, which tells a gradient the shape of X: a tensor without elements whose shape is a 0 followed by that
+/// of X.
 template <class E>
 void write_shape(const OperatorCall<E>& call, const Slot& x_shape, const typename OperatorCall<E>::Any& x) {
   if (x_shape) static_cast<void>(call.output_bytes(x_shape, x.data_type(), LoD(), x.shape(), 0));
 }
 
-/// An output with the structure of `like`, of which each number is a sum: add(sums) adds to those, which begin at 0.
+/// Writes an output with the structure of `like` whose numbers are sums: add(sums) adds to sums that begin at 0.
 template <class T, class E, class F>
 void write_sums(const OperatorCall<E>& call, const Slot& slot, const AnyLoDTensor& like, const F& add) {
   const std::int64_t count = like.rows() * like.row_size();
@@ -119,8 +121,8 @@ void write_sums(const OperatorCall<E>& call, const Slot& slot, const AnyLoDTenso
                  [](double v) { return static_cast<T>(v); });
 }
 
-/// The numbers of `out`, which begin as those of `in`: mostly both are one variable, which is then changed in place
-/// unless others share its memory.
+/// The numbers of `out`, which on return are those of `in`. Mostly both are the same variable, which is then changed in
+/// place unless others share its memory.
 template <class T, class E>
 LoDTensorView<T, typename E::device> changed(const OperatorCall<E>& call, const Slot& in, const Slot& out) {
   using Any = typename OperatorCall<E>::Any;
@@ -135,7 +137,7 @@ LoDTensorView<T, typename E::device> changed(const OperatorCall<E>& call, const 
           to.row_size()};
 }
 
-/// An output with the structure of `like`, whose numbers begin at 0, and to which add(numbers) adds.
+/// Writes an output with the structure of `like`: add(numbers) adds to numbers that begin at 0.
 template <class T, class E, class F>
 void write_added(const OperatorCall<E>& call, const Slot& slot, const AnyLoDTensor& like, const F& add) {
   auto y = call.output_bytes(slot, data_type_v<T>, like.lod(), like.row_shape(), like.rows());
@@ -144,7 +146,7 @@ void write_added(const OperatorCall<E>& call, const Slot& slot, const AnyLoDTens
   add(to);
 }
 
-/// Calls f(detail::ElementType<T>()) with the type of an output: BOOL and what OperatorCall::with_number takes.
+/// Calls f(detail::ElementType<T>()) with the type of an output: BOOL, or one that OperatorCall::with_number takes.
 template <class F>
 void with_output_type(DataType type, const F& f) {
   if (type == DataType::BOOL) return f(detail::ElementType<bool>());
@@ -153,7 +155,7 @@ void with_output_type(DataType type, const F& f) {
   if (type == DataType::FP32) return f(detail::ElementType<float>());
   f(detail::ElementType<double>());
 }
-/// The data type in an attribute, one of these.
+/// The data type in an attribute. Throws unless it is one of `types`.
 inline DataType output_type(const OperatorArguments& op, std::string_view name, DataType otherwise) {
   const DataType type = op.data_type(name, otherwise);
   const bool is_there = type == DataType::BOOL || type == DataType::INT32 || type == DataType::INT64 ||

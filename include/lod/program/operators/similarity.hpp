@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 /// @file
-/// Operators that compare rows and their lengths, and that look at what a training has come to: cos_sim, norm, auc,
-/// isfinite.
+/// Operators that compare rows and their lengths, or assess training: cos_sim, norm, auc, isfinite.
 #pragma once
 
 #include <lod/core/any_tensor.hpp>
@@ -25,7 +24,7 @@
 
 namespace lod::inline LOD_INTERFACE::inline LOD_TARGET::operators_of_programs {
 
-/// The rows that cos_sim compares: each of X with that of Y, or with the only one.
+/// The rows that cos_sim compares: each row of X with the same row of Y, or with Y's only row.
 struct RowPairs {
   std::int64_t rows, size, y_step;
 
@@ -49,8 +48,8 @@ double product_of(const T* x, const T* y, std::int64_t size) {
   return total;
 }
 
-/// cos_sim: X, Y -> Out: the cosine of the angle between the rows; XNorm, YNorm: their lengths. A row of zeros has
-/// none: the result is NaN, as in PaddlePaddle.
+/// cos_sim: X, Y -> Out: the cosine of the angle between the rows; XNorm, YNorm: their lengths. For a row of zeros the
+/// result is NaN, as in PaddlePaddle.
 template <Executor E>
 RunOperator<E> cos_sim(const OperatorArguments& op) {
   const Slot x = op.input("X"), y = op.input("Y"), out = op.output("Out");
@@ -96,7 +95,7 @@ RunOperator<E> cos_sim_grad(const OperatorArguments& op) {
       const T *const cosines = some_numbers<T>(call, out, pairs.rows), *const given =
                                                                            some_numbers<T>(call, dy, pairs.rows);
       const T *const p = some_numbers<T>(call, x_norm, a.rows()), *const q = some_numbers<T>(call, y_norm, b.rows());
-      // To each row of one side: gradient * (other / (their lengths) - cosine * row / length^2).
+      // For each row of one side: gradient * (other / (product of both lengths) - cosine * row / length^2).
       const auto write = [&](const Slot& slot, const AnyLoDTensor& like, const T* rows, std::int64_t row_step,
                              const T* others, std::int64_t other_step, const T* lengths) {
         if (!slot) return;
@@ -119,8 +118,8 @@ RunOperator<E> cos_sim_grad(const OperatorArguments& op) {
   };
 }
 
-/// norm: X -> Out, Norm: each line along axis = -1 divided by its length, the root of epsilon = 1e-10 and the sum of
-/// its squares.
+/// norm: X -> Out, Norm; axis = -1, epsilon = 1e-10: each line along the axis divided by its length, sqrt(sum of
+/// squares + epsilon).
 template <Executor E>
 RunOperator<E> norm(const OperatorArguments& op) {
   const Slot x = op.input("X"), out = op.output("Out"), lengths = op.output("Norm");
@@ -184,9 +183,10 @@ RunOperator<E> norm_grad(const OperatorArguments& op) {
 }
 
 /// auc: Predict, Label, StatPos, StatNeg -> AUC, StatPosOut, StatNegOut; num_thresholds = 8191, slide_steps = 1: the
-/// area under the curve of true over false positives (curve = "ROC"), of the last column of Predict, numbers from 0
-/// to 1. The statistics count positive and negative labels by thresholds: for each of the last `slide_steps` runs and
-/// for these together, then how many runs there were, n numbers in all, {n}; with slide_steps = 0 for all runs, {1, n}.
+/// area under the curve of true over false positives (curve = "ROC"), for the last column of Predict, whose numbers are
+/// in [0, 1]. The statistics count positive and negative labels by threshold: for each of the last `slide_steps` runs,
+/// then for these together, followed by the number of runs, in one dimension. With slide_steps = 0 they count over all
+/// runs, in the shape {1, thresholds + 1}.
 template <Executor E>
 RunOperator<E> auc(const OperatorArguments& op) {
   op.expect_no_input("InsTagWeight");
@@ -222,7 +222,8 @@ RunOperator<E> auc(const OperatorArguments& op) {
       std::int64_t* all[2];
       for (std::size_t which = 0; which < 2; ++which) {
         stats[which] = changed<std::int64_t>(call, before[which], after[which]).data();
-        AnyLoDTensor& kept = call.variable(after[which]).template get<AnyLoDTensor>();  // and its memory, of that size
+        // Reuses its memory, which has that size.
+        AnyLoDTensor& kept = call.variable(after[which]).template get<AnyLoDTensor>();
         kept = kept.resized(kept.data_type(), LoD(), shape.without_first(), shape.front(), call.executor().resource());
         all[which] = stats[which] + steps * buckets;
         std::int64_t& runs = stats[which][count - 1];
@@ -254,7 +255,7 @@ RunOperator<E> auc(const OperatorArguments& op) {
 }
 
 /// isfinite_v2, isinf_v2 and isnan_v2: X -> Out: for each number, whether it is. isfinite: whether all are; isinf and
-/// isnan: whether one is.
+/// isnan: whether any is.
 enum class Is { FINITE, INFINITE, NOT_A_NUMBER };
 template <Executor E, Is what, bool is_of_each>
 RunOperator<E> isfinite(const OperatorArguments& op) {

@@ -19,13 +19,13 @@
 
 namespace lod::inline LOD_INTERFACE::inline LOD_TARGET::operators_of_programs {
 
-// Outside functions, because those of numeric_limits are host functions.
+// A constant, because device code cannot call the functions of numeric_limits.
 template <class T>
 inline constexpr T less_than_all = -std::numeric_limits<T>::infinity();
 
 /// The softmax of `count` numbers that are `apart` places apart, or its logarithm. The greatest is subtracted first.
-/// Eight numbers side by side have a greatest one and a sum of their own, so that compilers make vectors of them, above
-/// all if they know that the numbers are `adjacent`, 1 apart.
+/// Maxima and sums are kept for eight numbers side by side, so that compilers can vectorize, above all if they know
+/// that the numbers are `adjacent`, 1 apart.
 template <bool is_log, bool adjacent, class T>
 LOD_HOST_DEVICE void softmax_of(const T* x, std::int64_t count, std::int64_t apart, T* y) {
   const std::int64_t step = adjacent ? 1 : apart;
@@ -56,7 +56,7 @@ LOD_HOST_DEVICE void softmax_of(const T* x, std::int64_t count, std::int64_t apa
   }
 }
 
-/// The same of all numbers along an axis, and its gradient.
+/// The same for all lines along an axis, and its gradient.
 template <bool is_log, class T>
 struct SoftmaxAlong {
   Around around;

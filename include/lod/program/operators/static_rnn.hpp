@@ -30,11 +30,11 @@
 
 namespace lod::inline LOD_INTERFACE::inline LOD_TARGET::operators_of_programs {
 
-/// The tensor of that name in a step.
+/// The tensor named `name` in a step.
 inline AnyLoDTensor& tensor_in(BlockToRun& step, const std::string& name) {
   return step.scope().at(name).get<AnyLoDTensor>();
 }
-/// Copies row `t` of a tensor: its shape is the row shape.
+/// Copies row `t` of a tensor to a tensor of the row shape.
 inline void copy_row_out(const AnyLoDTensor& from, std::int64_t t, AnyLoDTensor& to,
                          std::pmr::memory_resource* resource) {
   const Shape& shape = from.row_shape();
@@ -43,7 +43,7 @@ inline void copy_row_out(const AnyLoDTensor& from, std::int64_t t, AnyLoDTensor&
   std::copy_n(from.bytes().data() + static_cast<std::size_t>(t) * bytes, bytes, to.mutable_bytes().data());
 }
 
-/// Copies a tensor to row `t` of an output. Throws ShapeMismatch unless it has the shape of the rows there.
+/// Copies a tensor to row `t` of an output. Throws ShapeMismatch unless it has the output's row shape.
 template <class E>
 void copy_row_in(const OperatorCall<E>& call, const AnyLoDTensor& row, std::int64_t t, const Slot& out, std::size_t i) {
   AnyLoDTensor& all = call.variable(out, i).template get<AnyLoDTensor>();
@@ -55,10 +55,10 @@ void copy_row_in(const OperatorCall<E>& call, const AnyLoDTensor& row, std::int6
   std::copy_n(row.bytes().data(), bytes, all.mutable_bytes().data() + static_cast<std::size_t>(t) * bytes);
 }
 /// recurrent: inputs..., initial_states..., parameters... -> outputs..., step_scopes?; sub_block, ex_states, states,
-/// has_states = false, reverse = false, is_train = true. For each row of the inputs, which have as many rows, the block
-/// runs once: there, the names of inputs and of outputs stand for a row of them, which the block must describe.
-/// `ex_states` are the states before a step, those of the first step the initial ones, and `states` those after it.
-/// With `reverse` the last row is the first. All steps are kept if a gradient will read step_scopes.
+/// has_states = false, reverse = false, is_train = true. The block runs once for each row of the inputs, which all have
+/// the same number of rows. In the block, the names of inputs and outputs mean one row of them, which the block must
+/// describe. `ex_states` are the states before a step, at the first step the initial ones, and `states` those after it.
+/// With `reverse` the last row comes first. All steps are kept if a gradient will read step_scopes.
 template <Executor E>
 RunOperator<E> static_rnn(const OperatorArguments& op) {
   const Slot inputs = op.inputs("inputs"), initial = op.inputs("initial_states"), outputs = op.outputs("outputs");
@@ -130,10 +130,11 @@ RunOperator<E> static_rnn(const OperatorArguments& op) {
 }
 
 /// recurrent_grad: inputs..., initial_states..., parameters..., outputs..., outputs@GRAD..., step_scopes ->
-/// inputs@GRAD..., initial_states@GRAD..., parameters@GRAD...; attributes as of recurrent: runs the block that computes
-/// the gradient of its block for each step, the last first. There, outputs@GRAD stand for a row of them; the gradients
-/// of states come from the step after, and are zeros in the last one. The block gives a row of inputs@GRAD, and the
-/// gradients of ex_states. Those of parameters are added up. Without steps all are zeros.
+/// inputs@GRAD..., initial_states@GRAD..., parameters@GRAD...; the attributes of recurrent: runs the gradient block of
+/// its block for each step, the last first. In the block, the names outputs@GRAD mean one row of them, zeros if no
+/// operator has computed them. The gradients of states come from the step after it, and are zeros at the last step. The
+/// block computes one row of inputs@GRAD, and the gradients of ex_states. Gradients of parameters are added up. Without
+/// steps all gradients are zeros.
 template <Executor E>
 RunOperator<E> static_rnn_gradient(const OperatorArguments& op) {
   const auto names_of = [](std::span<const std::string> names) {
@@ -144,7 +145,8 @@ RunOperator<E> static_rnn_gradient(const OperatorArguments& op) {
     before = op.attr("ex_states", before);
     after = op.attr("states", after);
   }
-  const auto given = names_of(op.desc().input("outputs@GRAD"));
+  const auto given = names_of(op.desc().input("outputs@GRAD")), y_names = names_of(op.desc().input("outputs"));
+  if (given.size() != y_names.size()) op.refuse({"as many gradients as outputs are expected"});
   // Inputs, initial states and parameters, with the names that the block has for them.
   struct Part {
     Slot x, dx;
@@ -174,8 +176,9 @@ RunOperator<E> static_rnn_gradient(const OperatorArguments& op) {
     std::pmr::memory_resource* const resource = call.executor().resource();
     while (adders.size() < after.size() + parameters.names.size()) adders.emplace_back(call.executor());
     const auto rows = static_cast<std::int64_t>(steps.size());
+    const auto is_computed = [&](std::size_t k) { return call.has(dy, k) && !call.tensor(dy, k).bytes().empty(); };
     for (std::size_t k = 0; k < dy.size; ++k) {
-      if (call.has(dy, k) && call.tensor(dy, k).rows() != rows) {
+      if (is_computed(k) && call.tensor(dy, k).rows() != rows) {
         throw ShapeMismatch(detail::text(
             {call.name(dy, k), ": ", call.tensor(dy, k).rows(), " rows, expected ", rows, ", one for each step"}));
       }
@@ -188,7 +191,11 @@ RunOperator<E> static_rnn_gradient(const OperatorArguments& op) {
       const std::int64_t t = is_reversed ? rows - 1 - number : number;
       BlockToRun& block = blocks[step];
       for (std::size_t k = 0; k < dy.size; ++k) {
-        if (call.has(dy, k)) copy_row_out(call.tensor(dy, k), t, tensor_in(block, given[k]), resource);
+        if (is_computed(k)) {
+          copy_row_out(call.tensor(dy, k), t, tensor_in(block, given[k]), resource);
+        } else if (call.has(dy, k)) {
+          set_zeros(block.scope().at(given[k]), block.scope().at(y_names[k]), resource);
+        }
       }
       for (std::size_t k = 0; k < after.size(); ++k) {
         Variable& state = block.scope().at(after[k]);

@@ -25,8 +25,8 @@
 
 namespace lod::inline LOD_INTERFACE::inline LOD_TARGET::operators_of_programs {
 
-/// How the elements along an axis of the result are taken: from the place `first` on, at that distance. Beyond the end
-/// they begin again at 0 if it wraps; else there are none before 0 and beyond the end.
+/// The places that elements along an axis of the result are taken from: from `first` on, at a fixed distance. If it
+/// wraps, places after the end continue at 0; otherwise there are no elements before 0 and after the end.
 struct TakenAlongAxis {
   std::int64_t count = 0;
   std::int64_t first = 0;
@@ -36,11 +36,11 @@ struct TakenAlongAxis {
 
 /// The same along all axes of a tensor.
 struct TakenAlongAxes {
-  Shape from;  ///< of the tensor, perhaps with dimensions of 1 before its own
+  Shape from;  ///< the tensor's shape, perhaps with dimensions of 1 before its own
   std::array<TakenAlongAxis, Shape::max_rank> axes{};
-  bool keeps_levels = true;  ///< where there are as many rows as before
+  bool keeps_levels = true;  ///< if the number of rows stays the same
 
-  /// At first all elements.
+  /// Takes all elements.
   explicit TakenAlongAxes(const Shape& shape) : from(shape) {
     for (std::size_t dim = 0; dim < from.size(); ++dim) axes[dim].count = from[dim];
   }
@@ -50,15 +50,15 @@ struct TakenAlongAxes {
     return first_of(made, from.size());
   }
 
-  /// Calls f(place in the result, place in the tensor, count) for runs of elements, in the order of the result; -1 in
-  /// the tensor where there are none.
+  /// Calls f(place in the result, place in the tensor, count) for runs of elements, in the order of the result; the
+  /// place in the tensor is -1 if there are no elements.
   template <class F>
   void for_each_run(const F& f) const {
     const Shape all = result();
     if (all.elements() == 0) return;
     std::size_t rank = from.size();
     std::int64_t run = 1;
-    // Axes at the end that are taken as they are belong to the runs.
+    // Last axes that are taken unchanged are part of the runs.
     while (rank > 0 && axes[rank - 1].count == from[rank - 1] && axes[rank - 1].first == 0 &&
            axes[rank - 1].step == 1) {
       run *= from[--rank];
@@ -88,7 +88,7 @@ struct TakenAlongAxes {
   }
 };
 
-/// Writes what is taken; where there is nothing, `none`, the bytes of one element.
+/// Writes the elements that are taken; where there are none, `none`, the bytes of one element.
 template <class E>
 void take_elements(const OperatorCall<E>& call, const Slot& x, const Slot& out, const TakenAlongAxes& taken,
                    const std::byte* none = nullptr) {
@@ -124,8 +124,8 @@ TakenAlongAxes repeated(const OperatorCall<E>& call, const Slot& x,
   return taken;
 }
 
-/// expand: X -> Out; expand_times, a number for each dimension: how often it is repeated. tile: the same with
-/// repeat_times, where the shorter of both, the shape and the numbers, has ones before it.
+/// expand: X -> Out; expand_times: how often each dimension is repeated. tile: the same with repeat_times; the shorter
+/// of shape and repeat_times is extended by ones in front.
 template <Executor E, bool is_tile>
 RunOperator<E> expand(const OperatorArguments& op) {
   for (const char* const input : {"ExpandTimes", "expand_times_tensor", "RepeatTimes", "repeat_times_tensor"}) {
@@ -155,8 +155,8 @@ RunOperator<E> expand(const OperatorArguments& op) {
   };
 }
 
-/// expand_v2: X -> Out; shape: dimensions of 1 become as long as it says, -1 leaves one as it is; there may be more
-/// before those of X. expand_as_v2: X, Y? -> Out: the shape of Y, or target_shape.
+/// expand_v2: X -> Out; shape: dimensions of 1 are repeated up to it, -1 keeps a dimension; it may have more dimensions
+/// before those of X. expand_as_v2: X, Y? -> Out: to the shape of Y, or target_shape.
 template <Executor E, bool is_as>
 RunOperator<E> expand_to(const OperatorArguments& op) {
   op.expect_no_input("Shape");
@@ -220,7 +220,7 @@ RunOperator<E> flip(const OperatorArguments& op) {
 }
 
 /// The attributes of `strided_slice`: axes, starts, ends, strides, none of them 0: negative starts and ends count from
-/// the end, and those beyond it are it; with a negative stride an end of -1 is before the first element.
+/// the end, and those beyond the end mean the end; with a negative stride, an end of -1 means before the first element.
 class Strides {
  public:
   explicit Strides(const OperatorArguments& op)
@@ -250,7 +250,7 @@ class Strides {
     }
     return taken;
   }
-  /// What is taken of so many elements.
+  /// The elements that are taken along an axis of size `size`.
   static TakenAlongAxis along(std::int64_t size, std::int64_t start, std::int64_t end, std::int64_t stride) {
     const bool is_forward = stride > 0;
     const auto place = [&](std::int64_t counted) {
@@ -260,7 +260,7 @@ class Strides {
     };
     const std::int64_t first = place(start), last = !is_forward && end == -1 ? -1 : place(end);
     const std::int64_t distance = is_forward ? last - first : first - last;
-    // As many whole strides as there are after the first one; no stride is longer than what it is counted in.
+    // The number of whole strides after the first element. Strides are limited to the size, so that nothing overflows.
     const std::int64_t step = is_forward ? std::min(stride, size + 1) : std::max(stride, -size - 1);
     const std::int64_t length = is_forward ? step : -step;
     return {.count = distance > 0 ? (distance - 1) / length + 1 : 0, .first = first, .step = step};
@@ -296,9 +296,8 @@ RunOperator<E> strided_slice_grad(const OperatorArguments& op) {
   };
 }
 
-/// pad: X -> Out; paddings, two numbers for each dimension: how much longer it is before and after the elements of X;
-/// pad_value = 0: the value of the added elements. pad_grad: Out@GRAD -> X@GRAD: the gradient of the elements of X
-/// alone.
+/// pad: X -> Out; paddings, two numbers for each dimension: how many elements are added before and after those of X;
+/// pad_value = 0: their value. pad_grad: Out@GRAD -> X@GRAD: the gradient of the elements of X only.
 template <Executor E, bool is_gradient = false>
 RunOperator<E> pad(const OperatorArguments& op) {
   const Slot x = op.input(is_gradient ? "Out@GRAD" : "X"), out = op.output(is_gradient ? "X@GRAD" : "Out");

@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 /// @file
-/// Operators on arrays of tensors and on rank tables, of which PaddlePaddle builds recurrent networks and searches:
+/// Operators on arrays of tensors and on rank tables, from which PaddlePaddle builds recurrent networks and searches:
 /// write_to_array, read_from_array, lod_array_length, lod_rank_table, max_sequence_len, lod_tensor_to_array,
 /// array_to_lod_tensor, shrink_rnn_memory, reorder_lod_tensor_by_rank; split_lod_tensor and merge_lod_tensor.
 ///
-/// An array belongs to the block that describes it, and is empty whenever that begins to run.
+/// An array belongs to the block that describes it, and is empty whenever that block begins to run.
 #pragma once
 
 #include <lod/core/any_tensor.hpp>
@@ -38,7 +38,7 @@ template <class E>
 const RankTable& table_of(const OperatorCall<E>& call, const Slot& slot) {
   return call.variable(slot).template get<RankTable>();
 }
-/// An index of an array of so many tensors, or of one that may have so many.
+/// An index into an array of `size` tensors, or into one that may grow to that size.
 template <class E>
 std::size_t array_index(const OperatorCall<E>& call, const Slot& i, std::size_t size) {
   const std::int64_t index = only_id(call, i);
@@ -48,8 +48,8 @@ std::size_t array_index(const OperatorCall<E>& call, const Slot& i, std::size_t 
   return static_cast<std::size_t>(index);
 }
 
-/// The tensors that an operator has written to arrays, by their indices, for their memory: once an array is empty
-/// again, nothing else has it.
+/// The tensors that an operator has written to arrays, by index, kept to reuse their memory once the arrays have been
+/// emptied.
 class WrittenTensors {
  public:
   AnyLoDTensor& operator[](std::size_t i) {
@@ -78,7 +78,8 @@ RunOperator<E> write_to_array(const OperatorArguments& op) {
     const std::size_t index = array_index(call, i, array.size() + most_more);
     AnyLoDTensor& kept = written[index];
     if (index >= array.size()) array.resize(index + 1);
-    if (array[index].bytes().data() == kept.bytes().data()) array[index] = AnyLoDTensor();  // written twice
+    if (array[index].bytes().data() == kept.bytes().data())
+      array[index] = AnyLoDTensor();  // this element is written a second time
     kept = kept.resized(from.data_type(), from.lod(), from.row_shape(), from.rows(), call.executor().resource());
     std::copy_n(from.bytes().data(), from.bytes().size(), kept.mutable_bytes().data());
     array[index] = kept;
@@ -117,7 +118,7 @@ RunOperator<E> lod_array_length(const OperatorArguments& op) {
   };
 }
 
-/// lod_rank_table: X -> Out; level = 0. Of X only the levels count.
+/// lod_rank_table: X -> Out; level = 0. Of X only the levels are used.
 template <Executor E>
 RunOperator<E> lod_rank_table(const OperatorArguments& op) {
   const Slot x = op.input("X"), out = op.output("Out");
@@ -163,8 +164,8 @@ RunOperator<E> lod_tensor_to_array(const OperatorArguments& op) {
   };
 }
 
-/// Calls f(detail::ElementType<T>()) with the type T of the elements of an array's tensors; for an empty array, that of
-/// another variable.
+/// Calls f(detail::ElementType<T>()) with the type T of the elements of an array's tensors; for an empty array, with
+/// the type of another variable.
 template <class E, class F>
 void with_array_number(const OperatorCall<E>& call, const Slot& x, const Slot& otherwise, const F& f) {
   const auto& array = array_of(call, x);
@@ -178,8 +179,8 @@ void with_array_number(const OperatorCall<E>& call, const Slot& x, const Slot& o
       detail::text({call.name(x), ": elements of ", to_string(type), ", expected FP32, FP64, INT32 or INT64"}));
 }
 
-/// array_to_lod_tensor: X, RankTable -> Out: the sequences whose steps the array has. If there is no step, type and row
-/// shape are those that Out has.
+/// array_to_lod_tensor: X, RankTable -> Out: the sequences whose steps are in the array. If there is no step, Out keeps
+/// its type and row shape.
 template <Executor E>
 RunOperator<E> array_to_lod_tensor(const OperatorArguments& op) {
   const Slot x = op.input("X"), table = op.input("RankTable"), out = op.output("Out");
@@ -233,8 +234,8 @@ RunOperator<E> shrink_rnn_memory_grad(const OperatorArguments& op) {
   };
 }
 
-/// reorder_lod_tensor_by_rank: X, RankTable -> Out: the sequences of X in the order of the table; its gradient, of the
-/// same arguments, takes them back.
+/// reorder_lod_tensor_by_rank: X, RankTable -> Out: the sequences of X in the order of the table. Its gradient, with
+/// the same arguments, restores the order.
 template <Executor E, bool is_gradient>
 RunOperator<E> reorder_lod_tensor_by_rank(const OperatorArguments& op) {
   const Slot x = op.input("X"), table = op.input("RankTable"), out = op.output("Out");
@@ -252,7 +253,7 @@ RunOperator<E> reorder_lod_tensor_by_rank(const OperatorArguments& op) {
 }
 
 /// split_lod_tensor: X, Mask -> OutTrue, OutFalse; level = 0: the sequences of X (its rows, without levels) for which
-/// Mask, as many BOOL, is true, and the others.
+/// Mask, one BOOL each, is true, and the others.
 template <Executor E>
 RunOperator<E> split_lod_tensor(const OperatorArguments& op) {
   const Slot x = op.input("X"), mask = op.input("Mask");
@@ -268,8 +269,8 @@ RunOperator<E> split_lod_tensor(const OperatorArguments& op) {
   };
 }
 
-/// merge_lod_tensor and merge_lod_tensor_infer: X, Mask, InTrue, InFalse -> Out; level = 0: for each of Mask, BOOL, the
-/// next sequence of InTrue if it is true, of InFalse otherwise. Of X only the levels above `level` count. A branch
+/// merge_lod_tensor and merge_lod_tensor_infer: X, Mask, InTrue, InFalse -> Out; level = 0: for each BOOL of Mask the
+/// next sequence of InTrue if it is true, otherwise of InFalse. Of X only the levels above `level` are used. A branch
 /// without sequences may have any type and row shape: nothing may have run there.
 template <Executor E>
 RunOperator<E> merge_lod_tensor(const OperatorArguments& op) {

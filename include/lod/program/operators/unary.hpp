@@ -36,7 +36,7 @@ void map_elements(const OperatorCall<E>& call, const Slot& x, const Slot& y, con
                          f);
 }
 
-/// A number times a factor, and a bias that is added before or after.
+/// A number times a factor, plus a bias that is added before or after.
 template <class T>
 struct ScaledBy {
   T factor;
@@ -49,8 +49,8 @@ struct ScaledBy {
   }
 };
 
-/// scale: X -> Out; scale = 1, bias = 0, bias_after_scale = true. Of integers, scale and bias are truncated, as
-/// PaddlePaddle does.
+/// scale: X -> Out; scale = 1, bias = 0, bias_after_scale = true. For integers, scale and bias are truncated, as in
+/// PaddlePaddle.
 template <Executor E>
 RunOperator<E> scale(const OperatorArguments& op) {
   op.expect_no_input("ScaleTensor");
@@ -65,7 +65,7 @@ RunOperator<E> scale(const OperatorArguments& op) {
   };
 }
 
-/// Its gradient: scale without the bias.
+/// The gradient of scale: scale without the bias.
 inline std::vector<OpDesc> gradient_of_scale(const GradientArguments& op) {
   OpDesc made = op.describe("scale: X=Out@GRAD -> Out=X@GRAD");
   set_attr(made, make_attr("bias", 0.0f));
@@ -92,7 +92,7 @@ LOD_HOST_DEVICE T between(T x, T least, T greatest) {
   return greatest < x ? greatest : x;
 }
 
-// Activations. Those with attributes read them when they are made.
+// Activations. Those with attributes read them on construction.
 
 LOD_FORMULA(Relu, x, x < 0 ? T{0} : x);
 LOD_FORMULA(Sigmoid, x, 1 / (1 + exponential(-x)));
@@ -150,7 +150,7 @@ struct Elu {
     return x < 0 ? alpha * std::expm1(x) : x;
   }
 };
-/// By a hyperbolic tangent or by the error function: one for all numbers, so that compilers make vectors of them.
+/// By a hyperbolic tangent or by the error function: the same for all numbers, so that compilers can vectorize.
 template <bool is_approximate>
 struct Gelu {
   template <class T>
@@ -303,7 +303,7 @@ struct Clip {
   }
 };
 
-/// A function, with the attributes that it has.
+/// Makes a function, with its attributes if it has any.
 template <class F>
 F made_for(const OperatorArguments& op) {
   if constexpr (std::constructible_from<F, const OperatorArguments&>) {
@@ -341,8 +341,8 @@ struct ConvertedTo {
   }
 };
 
-/// cast: X -> Out; out_dtype. Real numbers are truncated to integers, those beyond the range of the type clamped to it;
-/// NaN becomes 0. PaddlePaddle leaves these two to the processor.
+/// cast: X -> Out; out_dtype. Real numbers are truncated to integers; those beyond the range of the type are clamped to
+/// it, and NaN becomes 0. PaddlePaddle leaves these two cases to the processor.
 template <Executor E>
 RunOperator<E> cast(const OperatorArguments& op) {
   const Slot x = op.input("X"), out = op.output("Out");
@@ -361,7 +361,7 @@ RunOperator<E> cast(const OperatorArguments& op) {
   };
 }
 
-/// Its gradient: cast back.
+/// The gradient of cast: casts back.
 inline std::vector<OpDesc> gradient_of_cast(const GradientArguments& op) {
   OpDesc made = op.describe("cast: X=Out@GRAD -> Out=X@GRAD");
   set_attr(made, make_attr("in_dtype", op.desc().attr<std::int32_t>("out_dtype")));

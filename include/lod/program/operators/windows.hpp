@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 /// @file
-/// Windows that move over images: how conv2d and pool2d place them. The rules of `infer_shapes` ask here too, with
-/// sizes that may be unknown.
+/// The windows that conv2d and pool2d move over images. The rules of `infer_shapes` use them too, with sizes that may
+/// be unknown.
 #pragma once
 
 #include <lod/core/error.hpp>
@@ -21,36 +21,36 @@
 
 namespace lod::inline LOD_INTERFACE::inline LOD_TARGET::operators_of_programs {
 
-/// The windows along one side of images: window i begins at i * stride - before, and looks at `window` pixels that are
-/// `dilation` apart. All but `count` may be larger than images are.
+/// The windows along one side of images: window i begins at i * stride - before and covers `window` pixels that are
+/// `dilation` apart. All members except `count` may exceed the size of the images.
 struct WindowsAlongSide {
   std::int64_t size = 1;    ///< of the images, in pixels
-  std::int64_t window = 1;  ///< pixels that it looks at
+  std::int64_t window = 1;  ///< the pixels of a window
   std::int64_t stride = 1;
   std::int64_t dilation = 1;
-  std::int64_t before = 0;  ///< what is added before the first pixel
-  std::int64_t after = 0;   ///< what is added after the last
+  std::int64_t before = 0;  ///< the padding before the first pixel
+  std::int64_t after = 0;   ///< the padding after the last pixel
   std::int64_t count = 1;   ///< of windows
 
-  /// Pixel k of window i, which is outside of the images if it is negative or not under `size`.
+  /// Pixel k of window i; outside of the images if it is negative or not less than `size`.
   std::int64_t pixel(std::int64_t i, std::int64_t k) const noexcept { return i * stride - before + k * dilation; }
-  /// The first of all windows whose pixel k is not before the images.
+  /// The first window whose pixel k is not before the images.
   std::int64_t first(std::int64_t k) const noexcept {
     const std::int64_t missing = before - k * dilation;
     return missing <= 0 ? 0 : std::min(count, (missing - 1) / stride + 1);
   }
-  /// The first of those after it whose pixel k is after them.
+  /// The first window after that whose pixel k is after the images.
   std::int64_t last(std::int64_t k) const noexcept {
     const std::int64_t room = size + before - k * dilation;
     return room <= 0 ? 0 : std::min(count, (room - 1) / stride + 1);
   }
 };
 
-/// The attributes of operators with windows: strides, dilations and paddings, 1 and 0 where there are none;
+/// The attributes of operators with windows: strides and dilations, by default 1, paddings, by default 0;
 /// padding_algorithm = "EXPLICIT", ceil_mode = false. `paddings` are {height, width} or {top, bottom, left, right}.
 class WindowOptions {
  public:
-  /// Throws InvalidProgram for values that are none.
+  /// Throws InvalidProgram for invalid values.
   explicit WindowOptions(const OpDesc& op)
       : is_rounded_up_(attr(op, "ceil_mode", false)),
         channels_last_(is_one_of(op, "data_format", {"NCHW", "NHWC", "AnyLayout"}) == 1),
@@ -69,8 +69,8 @@ class WindowOptions {
   std::size_t dim(std::size_t side) const noexcept { return (channels_last_ ? 1 : 2) + side; }
   std::size_t channel_dim() const noexcept { return channels_last_ ? 3 : 1; }
 
-  /// The windows of that many pixels along a side of that size. What is unknown makes their count unknown. Throws
-  /// ShapeMismatch if the images have no place for one.
+  /// The windows of `window` pixels along a side of size `size`. If a size is unknown, so is their count. Throws
+  /// ShapeMismatch if not even one fits the images.
   WindowsAlongSide along(std::size_t side, std::int64_t size, std::int64_t window) const {
     WindowsAlongSide made{.size = size, .window = window, .stride = strides_[side], .count = infer::unknown};
     if (algorithm_ == explicit_paddings) {
@@ -83,7 +83,7 @@ class WindowOptions {
       throw ShapeMismatch(detail::text({"a window of ", window, " on a side of ", size}));
     }
     if (algorithm_ == same) {
-      // As many windows as strides, of which the last may be cut short.
+      // One window for each stride, the last of which may be cut short.
       made.count = size / made.stride + (size % made.stride != 0);
       const std::int64_t missing = std::max<std::int64_t>((made.count - 1) * made.stride - size + window, 0);
       made.before = missing / 2;
@@ -144,20 +144,20 @@ class WindowOptions {
   std::array<std::int64_t, 4> paddings_{};
 };
 
-/// The pixels [begin, end) of a side that a window of pool2d looks at, and how many it has with those that are added
-/// before and after; with ceil_mode, the last window may have none.
+/// The pixels [begin, end) of a side that a window of pool2d covers, and their number including the padding; with
+/// ceil_mode, the last window may have none.
 struct PooledPixels {
   std::int64_t begin;
   std::int64_t end;
   std::int64_t all;
 };
 
-/// The attributes of pool2d: ksize; pooling_type = "max" or "avg"; exclusive = true: whether means leave out what is
-/// added to images; global_pooling = false: one window, the whole image, and adaptive = false: as many windows as ksize
-/// says, which share the image; and those of WindowOptions.
+/// The attributes of pool2d: ksize; pooling_type = "max" or "avg"; exclusive = true: whether means leave out the
+/// padding; global_pooling = false: whether one window is the whole image; adaptive = false: whether the image is
+/// divided into ksize windows; and those of WindowOptions.
 class ImagePoolOptions {
  public:
-  /// Throws InvalidProgram for values that are none.
+  /// Throws InvalidProgram for invalid values.
   explicit ImagePoolOptions(const OpDesc& op)
       : windows_(op),
         is_max_(WindowOptions::is_one_of(op, "pooling_type", {"max", "avg"}) == 0),
@@ -171,12 +171,12 @@ class ImagePoolOptions {
 
   const WindowOptions& windows() const noexcept { return windows_; }
   bool is_max() const noexcept { return is_max_; }
-  /// Whether windows share the image, as `adaptive` says.
+  /// Whether the image is divided among windows (`adaptive`).
   bool shares_images() const noexcept { return is_adaptive_ && !is_global_; }
-  /// Whether means count what is added to images.
+  /// Whether means include the padding.
   bool counts_paddings() const noexcept { return !is_exclusive_ && !is_adaptive_; }
 
-  /// The windows along a side of that size, which may be unknown. Throws as WindowOptions.
+  /// The windows along a side of size `size`, which may be unknown. Throws as WindowOptions.
   WindowsAlongSide along(std::size_t side, std::int64_t size) const {
     if (is_global_) return {.size = size, .window = size};
     if (is_adaptive_) return {.size = size, .count = sizes_[side]};
@@ -188,7 +188,7 @@ class ImagePoolOptions {
       const std::int64_t end = (i + 1) * side.size;
       return {i * side.size / side.count, end / side.count + (end % side.count != 0), 0};
     }
-    // As in PaddlePaddle, what is added after the last pixel does not count beyond what is added before the first.
+    // As in PaddlePaddle, the padding after the last pixel counts only up to the amount before the first pixel.
     const std::int64_t begin = side.pixel(i, 0), end = std::min(begin + side.window, side.size + side.before);
     return {std::max<std::int64_t>(begin, 0), std::min(end, side.size), end - begin};
   }
@@ -202,8 +202,8 @@ class ImagePoolOptions {
   std::array<std::int64_t, 2> sizes_{};
 };
 
-/// Where the numbers of a batch of images are: their shape, and the distances between their dimensions, whether
-/// channels are the second one or the last.
+/// The layout of a batch of images, with channels as the second dimension or the last: its shape, and the distances
+/// between numbers along each dimension.
 struct ImageLayout {
   std::int64_t images;
   std::int64_t channels;

@@ -4,8 +4,8 @@
 /// names. A body is a lambda that captures plain values and raw pointers by copy and reads offsets only inside: it may
 /// run where host memory is not accessible.
 ///
-/// A system may process a batch in its own way: one that knows the rows of a batch need not look up the sequence of
-/// each row, and one whose threads run side by side lets several of them share a sum.
+/// A system may process a batch in its own way: one that knows which rows a thread block has need not look up the
+/// sequence of each row, and one whose threads run side by side lets several of them share a sum.
 #pragma once
 
 #include <lod/core/executor.hpp>
@@ -30,7 +30,7 @@ inline constexpr bool runs_in_bulk = false;
 template <class Policy>
 inline constexpr bool runs_in_bulk<ThrustExecutor<Policy>> = true;
 
-/// The algorithms that bodies are built on, where an executor has them run: in system.hpp, the only file that includes
+/// The algorithms that kernels in bulk are built on, for an executor: in system.hpp, the only file that includes
 /// Thrust. Doorway headers such as <lod/thrust.hpp> include it together with the kernels.
 template <class E>
 class System;
@@ -41,7 +41,7 @@ void for_each(const E& executor, std::int64_t count, const Body& body) {
   if (count > 0) System<E>(executor).for_each(count, body);
 }
 
-/// Calls body(row, column) for each column of each of so many rows, in any order.
+/// Calls body(row, column) for each column of each of `rows` rows, in any order.
 template <class E, class Body>
 void for_each_element(const E& executor, std::int64_t rows, std::int64_t row_size, const Body& body) {
   if (rows > 0 && row_size > 0) System<E>(executor).for_each_element(rows, row_size, body);
@@ -70,8 +70,8 @@ void for_each_by_warps(const E& executor, std::int64_t count, const Body& body) 
 
 /// Calls body(i, from, to) for each sequence i of scalar rows, in any order: `from` points to the numbers of the
 /// sequence, `to` to where the body writes its results. These are in x and y, or in staging memory that threads fill
-/// and empty side by side; there both are the same memory, so a body must read a number before it writes to its place.
-/// If y is null, the body writes nothing there.
+/// and empty together. There both are the same memory, so a body must read a number before it writes to its place. If y
+/// is null, the body writes nothing there.
 template <class E, class T, class Body>
 void for_each_staged(const E& executor, const Segments& sequences, const T* x, T* y, const Body& body) {
   if (sequences.rows() > 0) System<E>(executor).for_each_staged(sequences, x, y, body);
@@ -110,10 +110,10 @@ LOD_HOST_DEVICE inline std::int64_t sequence_between(const Segments& sequences, 
       high = middle;
     }
   }
-  // From here on in 32 bits, which take a GPU two thirds of the instructions.
+  // From here on in 32 bits, which needs a third fewer instructions on a GPU.
   const std::int64_t* const ends = sequences.offsets + low;
   const std::int64_t end = row + sequences.first;
-  std::uint32_t found = 0;  // so many sequences end at or before the row
+  std::uint32_t found = 0;  // the number of sequences that end at or before the row
   for (auto left = static_cast<std::uint32_t>(high - low); left > 0;) {
     const std::uint32_t half = (left + 1) / 2;
     if (ends[found + half] <= end) found += half;
@@ -121,8 +121,8 @@ LOD_HOST_DEVICE inline std::int64_t sequence_between(const Segments& sequences, 
   }
   return low + found;
 }
-/// The range in which to search for the sequence of a row: the first and the last one that may hold it. All sequences,
-/// or, if there are marks, those between two marks.
+/// The range in which to search for the sequence of a row: the first and the last sequence that may hold it. Without
+/// marks these are all sequences, otherwise those between two marks.
 struct SequenceRange {
   std::int64_t low, high;
 };

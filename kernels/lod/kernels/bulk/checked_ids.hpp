@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 /// @file
-/// Checking ids where they are in bulk.
+/// Checking ids in the memory that they are in, in bulk.
 #pragma once
 
 #include <lod/core/version.hpp>

@@ -25,7 +25,7 @@ LOD_HOST_DEVICE Accumulator<T> ctc_emission(const CtcStates<T>& states, std::int
   return k < 0 ? no_path<Accumulator<T>>
                : bounded(static_cast<Accumulator<T>>(states.logits[frame * states.classes + k]));
 }
-/// The logarithm by which the logits of a frame become those of probabilities.
+/// What is subtracted from the logits of a frame to give logarithms of probabilities.
 template <class T, class Lanes>
 LOD_HOST_DEVICE Accumulator<T> ctc_log_sum(const Lanes& lanes, const CtcStates<T>& states, std::int64_t frame) {
   using A = Accumulator<T>;
@@ -33,9 +33,9 @@ LOD_HOST_DEVICE Accumulator<T> ctc_log_sum(const Lanes& lanes, const CtcStates<T
   return log_sum_by_lanes<A>(lanes, states.classes, [=](std::int64_t k) { return static_cast<A>(row[k]); }).total();
 }
 
-/// Writes to scores_of(frame), for each frame, the scores of all paths that lead to each state; what is subtracted from
-/// them goes to put(frame, number). Returns the logarithm of the sum over all paths, less what was subtracted; -inf if
-/// there is none. There is a frame.
+/// Writes the score of all paths that lead to each state to scores_of(frame), for each frame, and passes what is
+/// subtracted from the scores to put(frame, number). Returns the logarithm of the sum over all paths, less what was
+/// subtracted; -inf if there is no path. There must be a frame.
 template <class T, class Lanes, class ScoresOf, class Put>
 LOD_HOST_DEVICE Accumulator<T> ctc_scores(const Lanes& lanes, const CtcStates<T>& states, const ScoresOf& scores_of,
                                           const Put& put) {
@@ -88,7 +88,7 @@ struct CtcLossOfSequence {
   }
 };
 
-/// Numbers of the states of two frames of all sequences.
+/// The size of scratch memory for the states of two frames of all sequences.
 template <class T>
 std::int64_t ctc_two_frames(const CtcBatch<T>& batch) noexcept {
   return lod::detail::saturated_sum(lod::detail::saturated_product(4, batch.label_sequences.rows()),
@@ -106,9 +106,9 @@ struct Kernel<CtcLoss> {
   }
 };
 
-/// A label among those of a sequence that are the same.
+/// A label in the list of equal labels of a sequence.
 struct CtcLink {
-  std::int64_t next;  ///< the next of them; -1 if there is none
+  std::int64_t next;  ///< the next equal label; -1 if there is none
   bool is_first;
 };
 
@@ -136,8 +136,8 @@ struct CtcGradientOfSequence {
     lanes.meet();  // all have read the scores of the last frame
     A* const own = ends + 4 * first_label + 2 * i;
     for (std::int64_t t = states.frames - 1; t >= 0; --t) {
-      // The scores of all paths from a state on: without those of the frame they are added to those that lead there,
-      // with them the frame before needs them.
+      // The scores of all paths from a state on. Without the frame's own emissions they are added to the scores of the
+      // paths that lead there; with them, the frame before needs them.
       A *const shares = scores_of(t), *const from_here = own + t % 2 * states.count();
       const A* const after = own + (t + 1) % 2 * states.count();
       put_scores(lanes, from_here, states.count(), [&](std::int64_t s) {
@@ -166,14 +166,14 @@ struct CtcGradientOfSequence {
   LOD_HOST_DEVICE static A last_end(const CtcStates<T>& states, std::int64_t s) {
     return s + 2 < states.count() ? no_path<A> : A{};
   }
-  /// That of all ways from a state on, from those of the frame after it.
+  /// The score of all paths from a state on, from the scores of the frame after it.
   LOD_HOST_DEVICE static A end_before(const CtcStates<T>& states, const A* after, std::int64_t s) {
     const std::int64_t count = states.count();
     const A ways[] = {after[s], s + 1 < count ? after[s + 1] : no_path<A>,
                       s + 2 < count && states.skips_to(s + 2) ? after[s + 2] : no_path<A>};
     return log_sum<A>(3, [&](std::int64_t k) { return ways[k]; });
   }
-  /// The gradient of a frame: how probable each class is, less the shares of the states that have it.
+  /// The gradient of a frame: the probability of each class, minus the shares of its states.
   template <class Lanes>
   LOD_HOST_DEVICE static void write_frame(const Lanes& lanes, const CtcStates<T>& states, std::int64_t t, A* shares,
                                           A of_all, A factor, const CtcLink* links, T* to) {

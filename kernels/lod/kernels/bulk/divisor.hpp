@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 /// @file
-/// Division by a number that the host knows before a kernel begins. A GPU has no instruction for it: it takes about
-/// twenty, and hundreds for 64 bits.
+/// Division by a number that the host knows before a kernel begins. A GPU has no instruction for that: a division takes
+/// about twenty instructions, with 64 bits hundreds.
 #pragma once
 
 #include <lod/core/float16.hpp>

@@ -34,7 +34,8 @@ class Strip {
     for (int n = 0; n < width; ++n) ids_[n] = n < columns ? first[n] : T{};
   }
 
-  /// Moves on to the row of an id: takes the change of the column before the first, returns that of the last column.
+  /// Moves on to the row of an id. Takes the change of the column before the first one and returns that of the last
+  /// column.
   LOD_HOST_DEVICE std::uint32_t next_row(T id, std::uint32_t change) noexcept {
     std::uint32_t equal = 0;
     for (int n = 0; n < width; ++n) equal |= (ids_[n] == id ? 1U : 0U) << n;

@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 /// @file
-/// A few adjacent numbers, for threads that take 16 bytes of a row at a time: with these accesses the memory of a GPU
-/// is fastest.
+/// A few adjacent numbers, for threads that take 16 bytes of a row at a time, the fastest access to a GPU's memory.
 #pragma once
 
 #include <lod/core/target.hpp>
@@ -28,7 +27,7 @@ inline constexpr std::size_t in_sixteen_bytes = sizeof(T) < 16 && 16 % sizeof(T)
 /// How many numbers of wide rows a thread computes with at a time. Bytes would be too many for its registers.
 template <class T>
 inline constexpr std::size_t numbers_at_a_time = sizeof(T) > 1 ? in_sixteen_bytes<T> : 1;
-/// Whether rows of `row_size` numbers, from each of these addresses on, are wide and can be read and written so many
+/// Whether rows of `row_size` numbers, from each of these addresses on, are wide and can be read and written several
 /// numbers at a time.
 template <class T, class... More>
 bool takes_several(std::int64_t row_size, const T* first, const More*... more) noexcept {

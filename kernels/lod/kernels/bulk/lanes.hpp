@@ -15,7 +15,7 @@ namespace lod::inline LOD_INTERFACE::kernel::inline LOD_TARGET::bulk {
 /// How many lanes share a column.
 inline constexpr int lanes_at_a_time = 16;
 
-/// Lanes that belong to one thread. What this has for each of its rows, several threads would share among them.
+/// Lanes that all belong to one thread. Other classes with these functions share the lanes among several threads.
 template <std::size_t lanes>
 struct LanesInTurn {
   static constexpr int count = static_cast<int>(lanes);
@@ -75,7 +75,7 @@ struct LanesInTurn {
     return number;
   }
   LOD_HOST_DEVICE bool is_first() const noexcept { return true; }
-  /// From here on all threads can read what any of them wrote or could read.
+  /// After this, all threads can read what any of them wrote or could read.
   LOD_HOST_DEVICE void meet() const noexcept {}
   /// The k-th row of the thread is its first row plus k steps.
   static constexpr int row_step = 1;
@@ -83,10 +83,10 @@ struct LanesInTurn {
 
   /// The number of lanes in a relay.
   static constexpr int runners = static_cast<int>(lanes);
-  /// Passes words from lane to lane. Each of the first `used` lanes begins with the state start(lane); when the lane
-  /// before it has passed on word k, it computes pass(state, lane, k, word) and passes that on. The first lane gets 0.
-  /// Lanes that are threads run side by side, each one word after the lane before it. What any of them wrote before is
-  /// visible to all.
+  /// Passes words from lane to lane. Each of the first `used` lanes begins with the state start(lane). When the lane
+  /// before it has passed on word k, it computes pass(state, lane, k, word) and passes the result on; the first lane
+  /// receives 0. Lanes that are threads run side by side, each one word behind the lane before it. What any of them
+  /// wrote before is visible to all.
   template <class Start, class Pass>
   LOD_HOST_DEVICE void relay(int used, std::int64_t words, const Start& start, const Pass& pass) const {
     decltype(start(0)) states[lanes];

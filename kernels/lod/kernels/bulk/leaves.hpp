@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 /// @file
 /// How work on the rows of a batch is shared when each column of a sequence is reduced or scanned: one sequence of at
-/// most a leaf of rows at a time, and longer ones leaf by leaf. So a giant in a batch does not slow anything down.
+/// most a leaf of rows at a time, and longer ones leaf by leaf. So a giant in a batch slows nothing down.
 #pragma once
 
 #include <lod/core/target.hpp>
@@ -26,9 +26,9 @@ struct Leaf {
   std::int64_t rows;    ///< 0 at a place that belongs to no leaf
 };
 
-/// Places for the leaves of long sequences, those with more than a leaf: one at every `place_rows`-th row of the batch.
-/// A long sequence has at least as many places as leaves, since a place is half a leaf; other places belong to no leaf.
-/// So no table is needed to go from a sequence to its leaves, and the marks of a LoD lead back.
+/// Places for the leaves of long sequences, which have more than one leaf: one place at every `place_rows`-th row of
+/// the batch. A place is half a leaf, so a long sequence has at least as many places as leaves; other places belong to
+/// no leaf. So no table is needed to find the leaves of a sequence, and the marks of a LoD lead back.
 struct Leaves {
   static constexpr std::int64_t place_rows = leaf_rows / 2;
 
@@ -37,7 +37,7 @@ struct Leaves {
   /// False if no sequence is long.
   bool any() const noexcept { return sequences.max_rows > leaf_rows; }
   std::int64_t places() const noexcept { return any() ? whole(sequences.rows(), place_rows) : 0; }
-  /// No sequence has more leaves.
+  /// The number of leaves of the longest sequence.
   std::int64_t most() const noexcept { return whole(sequences.max_rows, leaf_rows); }
   /// rows / part, rounded up. There may be any 64-bit number of rows without elements.
   static constexpr std::int64_t whole(std::int64_t rows, std::int64_t part) noexcept {
@@ -68,7 +68,7 @@ enum class Columns { shared, own };
 /// The same for columns of `count` numbers side by side; only wide rows have several.
 template <std::size_t count>
 inline constexpr Columns columns_of = count == 1 ? Columns::shared : Columns::own;
-/// Calls body(i, column, lanes) from i and column, where no column is shared.
+/// Calls body(i, column, lanes) from i and column, for columns that are not shared.
 template <class Body>
 struct OfLaneAlone {
   Body body;
@@ -83,7 +83,7 @@ void for_each_column(const E& executor, std::int64_t count, std::int64_t row_siz
   for_each_element(executor, count, row_size, OfLaneAlone<Body>{body});
 }
 
-/// Stands for the function of short sequences where these are skipped.
+/// In place of the function for short sequences: skips them.
 struct LeaveOut {};
 
 /// The leaves of long sequences, followed by the short sequences.
@@ -115,9 +115,9 @@ struct ShortScalars {
     if (!leaves.is_long(i)) of_sequence(i, from, to);
   }
 };
-/// Whether scalar rows are staged for threads that have a short sequence each. Lanes that share a sequence start and
-/// synchronise once for each sequence, however short; threads with a sequence each wait for the longest of their
-/// neighbours' sequences.
+/// Whether scalar rows are staged for threads that have a short sequence each. Lanes that share a sequence must start
+/// and synchronise for every sequence, however short; threads with a sequence each wait for the longest sequence among
+/// their neighbours'.
 inline bool are_brought(const Segments& sequences) noexcept {
   constexpr std::int64_t most_on_average = 32;
   return sequences.rows() > 0 && sequences.rows() <= most_on_average * sequences.size;

@@ -23,14 +23,14 @@ struct ScoredTag {
   A score;
   std::int64_t tag;
 };
-/// The better of two; NaN is the best, of equals the first one.
+/// The better of two: NaN is best; of equal scores, the first.
 template <class A>
 struct BetterTag {
   LOD_HOST_DEVICE ScoredTag<A> nothing() const { return {no_path<A>, -1}; }
   LOD_HOST_DEVICE ScoredTag<A> operator()(const ScoredTag<A>& a, const ScoredTag<A>& b) const {
     const bool a_is_nan = a.score != a.score, b_is_nan = b.score != b.score;
     const bool equal = a.score == b.score || (a_is_nan && b_is_nan);
-    // There may be none, whose score is -inf.
+    // One may be no tag, with the score -inf.
     if (equal) return b.tag >= 0 && (a.tag < 0 || b.tag < a.tag) ? b : a;
     return b_is_nan || b.score > a.score ? b : a;
   }
@@ -56,12 +56,12 @@ struct LinearChain {
     return bounded(static_cast<A>(transition[(i + crf_ends) * tags + j]));
   }
 
-  /// Writes the scores of a row, of(j) for tag j, as `put_scores`.
+  /// Writes the scores of a row, of(j) for tag j, by `put_scores`.
   template <class Lanes, class Of>
   LOD_HOST_DEVICE A put_row(const Lanes& lanes, std::int64_t row, const Of& of) const {
     return put_scores(lanes, scores + row * tags, tags, of);
   }
-  /// What is subtracted from the scores of the first row of a sequence.
+  /// Writes the scores of the first row of a sequence. Returns what is subtracted from them.
   template <class Lanes>
   LOD_HOST_DEVICE A put_first(const Lanes& lanes, std::int64_t row) const {
     return put_row(lanes, row, [&](std::int64_t j) { return start(j) + emission_of(row, j); });
@@ -133,19 +133,19 @@ struct PathSums {
 
   LinearChain<T> chain;
   const std::int64_t* labels;
-  A* logarithms;  ///< of each row and tag, of the sums over all tags of the row before
+  A* logarithms;  ///< for each row and tag, of the sum over all tags of the row before
 
-  /// The score of a tag of the row before, with the weight of the way to tag j of the row.
+  /// The score of tag i of the row before plus the weight of its transition to tag j.
   LOD_HOST_DEVICE A score_before(std::int64_t row, std::int64_t i, std::int64_t j) const {
     return chain.scores[(row - 1) * chain.tags + i] + chain.weight(i, j);
   }
-  /// The logarithm of the sum over all paths of a sequence, which every lane works out.
+  /// The logarithm of the sum over all paths of a sequence, computed by every lane.
   LOD_HOST_DEVICE A log_of_all(std::int64_t last_row) const {
     const A* const scores = chain.scores + last_row * chain.tags;
     return log_sum<A>(chain.tags, [&](std::int64_t j) { return scores[j] + chain.stop(j); });
   }
   /// The logarithm of the probability of the labels of a sequence of rows [begin, end), which is not empty. Writes the
-  /// scores and the logarithms of all rows, the latter but for the first row.
+  /// scores of all rows, and the logarithms of all but the first.
   template <class Lanes>
   LOD_HOST_DEVICE double likelihood(const Lanes& lanes, std::int64_t begin, std::int64_t end) const {
     PathLikelihood likelihood;
@@ -198,7 +198,7 @@ struct Kernel<LinearChainCrf> {
   }
 };
 
-/// Writes the shares that the tags of a sequence have of all its paths, and the gradient of its emissions.
+/// Writes the share of all paths that each tag of a sequence has, and the gradient of its emissions.
 template <class T>
 struct SharesOfSequence {
   using A = Accumulator<T>;
@@ -245,7 +245,7 @@ struct SharesOfSequence {
   LOD_HOST_DEVICE bool labels_tag(std::int64_t row, std::int64_t j) const { return paths.labels[row] == j; }
   /// The part of the share of tag j of a row that comes from tag i of the row before.
   LOD_HOST_DEVICE A part(std::int64_t row, std::int64_t i, std::int64_t j, A share) const {
-    if (share == A{}) return share;  // perhaps no way leads there
+    if (share == A{}) return share;  // perhaps no path leads there
     return share * std::exp(paths.score_before(row, i, j) - paths.logarithms[row * paths.chain.tags + j]);
   }
 };

@@ -70,7 +70,7 @@ void multiply(const E& executor, std::int64_t m, std::int64_t n, std::int64_t k,
     T* const to = c + at / n * ldc + at % n;
     *to = static_cast<T>(beta == A{} ? alpha * sum : alpha * sum + beta * static_cast<A>(*to));
   };
-  // So many bodies keep any machine busy. If there are fewer numbers, several bodies compute the leaves of each.
+  // Enough bodies to keep any machine busy. If there are fewer numbers, several bodies share the leaves of each.
   constexpr std::int64_t bodies = std::int64_t{1} << 18, few_leaves = 4;
   const std::int64_t at_a_time = least(bodies / numbers, leaves);
   if (at_a_time < few_leaves) {

@@ -17,7 +17,7 @@
 
 namespace lod::inline LOD_INTERFACE::kernel::inline LOD_TARGET::bulk {
 
-/// body(0), returned to the host: a reduction brings its result there, wherever bodies run.
+/// Returns body(0) to the host: a reduction copies its result there, wherever bodies run.
 template <class U, class E, class Body>
 U answer(const E& executor, const Body& body) {
   return System<E>(executor).template answer<U>(body);
@@ -120,7 +120,7 @@ struct Kernel<GroupRows> {
   }
 };
 
-/// The variant in which the host does not wait for the number of groups: there are as many groups as rows.
+/// The variant without a wait for the number of groups: there are as many groups as rows.
 struct GroupRowsInPlaces {
   template <class E>
   static std::int64_t run(const E& executor, const std::int64_t* ids, std::int64_t count, std::int64_t height,

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 /// @file
-/// Logarithms of probabilities in bulk, a row of them for each step of a sequence, that stay near 0: scores of paths,
+/// Logarithms of probabilities in bulk, one row for each step of a sequence, which are kept near 0: scores of paths,
 /// and sums of exponentials over a row.
 #pragma once
 
@@ -13,7 +13,7 @@
 
 namespace lod::inline LOD_INTERFACE::kernel::inline LOD_TARGET::bulk {
 
-// Outside functions, because those of numeric_limits are host functions.
+// A constant, because device code cannot call the functions of numeric_limits.
 template <class A>
 inline constexpr A no_path = -std::numeric_limits<A>::infinity();
 template <class A>
@@ -32,8 +32,8 @@ struct GreaterScore {
   }
 };
 
-/// Writes so many scores, of(j) for the j-th: the best of them, unless it is -inf, is subtracted from all; returns it.
-/// NaN makes all scores NaN.
+/// Writes `count` scores, of(j) for the j-th, minus the best of them, which is returned, unless it is -inf. NaN makes
+/// all scores NaN.
 template <class Lanes, class A, class Of>
 LOD_HOST_DEVICE A put_scores(const Lanes& lanes, A* to, std::int64_t count, const Of& of) {
   const GreaterScore greater;
@@ -49,7 +49,7 @@ LOD_HOST_DEVICE A put_scores(const Lanes& lanes, A* to, std::int64_t count, cons
   return by;
 }
 
-/// log(sum(e^number(i))) over so many numbers; -inf if there is none that is not -inf.
+/// log(sum(e^number(i))) over `count` numbers; -inf if all are -inf.
 template <class A, class Number>
 LOD_HOST_DEVICE A log_sum(std::int64_t count, const Number& number) {
   const GreaterScore greater;
@@ -60,13 +60,14 @@ LOD_HOST_DEVICE A log_sum(std::int64_t count, const Number& number) {
   for (std::int64_t i = 0; i < count; ++i) sum += std::exp(number(i) - most);
   return most + std::log(sum);
 }
-/// log(sum(e^x)), as the greatest number and what the others add: close to a number, their difference is exact.
+/// log(sum(e^x)) in two parts, the greatest number and what the others add, so that its difference from a number close
+/// to it is exact.
 template <class A>
 struct LogSum {
   A greatest, rest;
   LOD_HOST_DEVICE A total() const { return greatest + rest; }
 };
-/// The same by all lanes, each of which gets the result; +inf counts as the greatest finite number.
+/// The same on all lanes, each of which gets the result; +inf counts as the greatest finite number.
 template <class A, class Lanes, class Number>
 LOD_HOST_DEVICE LogSum<A> log_sum_by_lanes(const Lanes& lanes, std::int64_t count, const Number& number) {
   const GreaterScore greater;

@@ -39,8 +39,8 @@ struct Kernel<StepStates> {
 
 template <>
 struct Kernel<TransposeMatrix> {
-  /// By squares of elements, each of which neighbouring threads take: whole sectors of memory are read and written,
-  /// where threads that follow a row of y would read one element of each.
+  /// In squares of elements, which neighbouring threads share, so that whole sectors of memory are read and written.
+  /// Threads that follow a row of y would read one element of each sector.
   static constexpr std::int64_t side = 8;
 
   template <class E, class T>

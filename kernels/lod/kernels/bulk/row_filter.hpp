@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 /// @file
-/// Removing rows from their sequences in bulk: where each row goes follows from a running sum.
+/// Removing rows from their sequences in bulk: a running sum tells where each row goes.
 #pragma once
 
 #include <lod/core/target.hpp>

@@ -18,7 +18,7 @@
 
 namespace lod::inline LOD_INTERFACE::kernel::inline LOD_TARGET::bulk {
 
-/// What moments.hpp does with numbers.
+/// The arithmetic of moments.hpp for numbers.
 struct NumberArithmetic {
   template <class A>
   LOD_HOST_DEVICE A product(A a, A b) const noexcept {
@@ -53,7 +53,7 @@ LOD_HOST_DEVICE Moments<A> moments_of_leaf(const Lanes& lanes, const Number& num
   return leaf_moments(shift, sums.number[0], sums.number[1], static_cast<A>(count), arithmetic);
 }
 
-/// Calls finish(i, column, numbers) with what is known of a column.
+/// Calls finish(i, column, numbers) with the MeanVarNumbers of a column.
 template <class A, class Number, class Finish>
 LOD_HOST_DEVICE void finish_moments(const Finish& finish, std::int64_t i, std::int64_t column, const Moments<A>& all,
                                     std::int64_t rows, bool unbiased, const Number& number) {
@@ -121,7 +121,8 @@ struct MomentsOfLeaf {
     if (lanes.is_first()) parts.put(place, column, all);
   }
 };
-/// Joins the leaves of long sequences: a thread those of a chunk, and the last of them to finish the chunks.
+/// Joins the leaves of long sequences: a thread joins the leaves of a chunk, and the last thread to finish joins the
+/// chunks.
 template <class T, class Finish>
 struct JoinMoments {
   using A = Accumulator<T>;
@@ -149,7 +150,7 @@ struct JoinMoments {
   }
 
  private:
-  /// Those at every `apart`-th leaf of [begin, end), which stand for so many leaves each.
+  /// The moments at every `apart`-th leaf of [begin, end), each of which covers `apart` leaves, joined.
   LOD_HOST_DEVICE Moments<A> join(std::int64_t first, std::int64_t begin, std::int64_t end, std::int64_t apart,
                                   std::int64_t rows, std::int64_t column) const {
     Moments<A> all = parts.of(first + begin, column);
@@ -161,7 +162,7 @@ struct JoinMoments {
   }
 };
 
-/// Calls finish(i, column, numbers) for each column of each sequence; those of an empty one are 0.
+/// Calls finish(i, column, numbers) for each column of each sequence; for an empty sequence, the numbers are 0.
 template <class E, class T, class Finish>
 void mean_var_of_sequences(const E& executor, const T* x, const Segments& sequences, std::int64_t row_size,
                            bool unbiased, const Finish& finish) {

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 /// @file
-/// Scattering into rows in bulk: updates are sorted by the number they apply to, which adds up its own.
+/// Scattering into rows in bulk: updates are sorted by the number that they apply to, and added up for each number.
 #pragma once
 
 #include <lod/core/version.hpp>

@@ -21,7 +21,7 @@
 
 namespace lod::inline LOD_INTERFACE::kernel::inline LOD_TARGET::bulk {
 
-// Outside functions, because those of numeric_limits are host functions.
+// A constant, because device code cannot call the functions of numeric_limits.
 template <class A>
 inline constexpr A least_normal = std::numeric_limits<A>::min();
 template <class A>
@@ -151,7 +151,7 @@ class ColumnRows {
 /// Calls f(column) with the ColumnRows of some rows.
 template <std::size_t count, class T, class Lanes, class F>
 LOD_HOST_DEVICE void with_column(const Lanes& lanes, const T* x, std::int64_t rows, std::int64_t row_size, const F& f) {
-  // Each of four threads keeps 16 words: with more of them, the registers would suffice for too few threads.
+  // Each of four threads keeps 16 words: with more, the registers would be enough for too few threads.
   constexpr int kept = (sizeof(Accumulator<T>) > sizeof(float) ? 2 : 4) * lanes_at_a_time;
   if constexpr (Lanes::count > 1) {
     if (rows <= kept) {

@@ -5,38 +5,13 @@
 
 #include <lod/core/version.hpp>
 #include <lod/kernels/bulk/bulk.hpp>
+#include <lod/kernels/sort_key.hpp>
 #include <lod/ops/sequence_sort.hpp>
 #include <lod/ops/staging.hpp>
 
-#include <concepts>
 #include <cstdint>
-#include <type_traits>
 
 namespace lod::inline LOD_INTERFACE::kernel::inline LOD_TARGET::bulk {
-
-/// Whether keys of type T fit 32 bits.
-template <class T>
-inline constexpr bool has_narrow_key =
-    std::integral<T> ? sizeof(T) < 4 || (sizeof(T) == 4 && std::signed_integral<T>) : sizeof(T) <= 4;
-
-/// Ascending keys mean ascending numbers, or descending ones, and NaNs last; -0 and 0 have the same key.
-template <class T>
-LOD_HOST_DEVICE std::int64_t sort_key(T number, bool descending) {
-  if constexpr (std::integral<T>) {
-    auto key = static_cast<std::int64_t>(number);
-    if constexpr (sizeof(T) == 8 && std::unsigned_integral<T>) key ^= INT64_MIN;
-    return descending ? ~key : key;
-  } else {
-    using A = Accumulator<T>;
-    using Bits = std::conditional_t<sizeof(A) == 4, std::int32_t, std::int64_t>;
-    constexpr auto greatest_key = static_cast<Bits>(sizeof(A) == 4 ? INT32_MAX : INT64_MAX);
-    const auto wide = static_cast<A>(number);
-    if (wide != wide) return greatest_key;
-    const auto bits = __builtin_bit_cast(Bits, wide == A{} ? A{} : wide);
-    const Bits key = bits < 0 ? bits ^ greatest_key : bits;
-    return descending ? ~key : key;
-  }
-}
 
 /// Sets order[place] to the row that is at each place when the rows of each group are sorted. The rows of a group are
 /// contiguous; group_of(row) ascends and is less than `groups`.

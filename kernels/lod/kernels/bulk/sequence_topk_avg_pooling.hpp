@@ -35,7 +35,7 @@ struct Kernel<SequenceTopKAvgPooling> {
     const Scratch<E, std::int64_t> loan(executor, numbers);
     std::int64_t* const order = loan.data();
     sort_groups(executor, x, numbers, numbers, MatrixRowStart{matrices.columns, sequences}, true, order);
-    // The list of means is in host memory: each mean is passed to its bodies.
+    // The list of means is in host memory: each entry is passed to the bodies by value.
     const auto means = static_cast<std::int64_t>(topks.size());
     for (std::int64_t mean = 0; mean < means; ++mean) {
       const std::int64_t k = topks[static_cast<std::size_t>(mean)];

@@ -102,7 +102,7 @@ template <class Body>
 class CallAtPlace {
  public:
   LOD_HOST_DEVICE CallAtPlace(const Body& body, std::int64_t place) : body_(body), place_(place) {}
-  // NOLINTNEXTLINE(misc-unconventional-assign-operator): assigned to as the temporary that an iterator gives
+  // NOLINTNEXTLINE(misc-unconventional-assign-operator): an iterator returns it as a temporary to assign to
   LOD_HOST_DEVICE const CallAtPlace& operator=(std::int64_t number) const {
     body_(place_, number);
     return *this;

@@ -59,7 +59,7 @@ inline constexpr bool has_elements =
     std::same_as<T, float> || std::same_as<T, double> || std::same_as<T, float16> || std::same_as<T, bfloat16> ||
     std::same_as<T, std::int32_t> || std::same_as<T, std::int64_t>;
 
-/// Whether the libraries have the type of elements, if any, that an argument points to or is a template of. Masks may
+/// Whether the libraries have the element type, if any, of an argument: a pointer to it, or a template of it. Masks may
 /// also be of bool.
 template <class Tag, class A>
 inline constexpr bool takes = true;

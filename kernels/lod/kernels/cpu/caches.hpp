@@ -24,8 +24,8 @@ inline std::int64_t last_cache_bytes() noexcept {
 #endif
 }
 
-/// Where data of `bytes` bytes, whose rows are read in random order, most likely reside. Half of the last-level cache
-/// counts as theirs: it holds other data too, and on a shared machine that of other programs.
+/// Where data of `bytes` bytes most likely is, whose rows are read in random order. Half of the last-level cache counts
+/// as available: it holds other data too, on a shared machine also that of other programs.
 inline Whereabouts whereabouts(std::int64_t bytes) noexcept {
   return bytes <= last_cache_bytes() / 2 ? Whereabouts::CACHE : Whereabouts::MEMORY;
 }

@@ -18,7 +18,7 @@ struct Kernel<CountChunks> {
   template <class T>
   static void run(const CpuExecutor& executor, const T* inference, const T* label, const Segments& sequences,
                   const ChunkLabels& labels, std::int64_t* counts) {
-    // A row costs as much as some hundred bytes do.
+    // A row costs about as much as a hundred bytes.
     cpu::parallel_sequences(executor, sequences, 100, [&](std::int64_t first, std::int64_t last) {
       for (std::int64_t i = first; i < last; ++i) {
         const std::int64_t begin = sequences.begin(i);

@@ -36,14 +36,15 @@ class ColumnNumbers {
 
  private:
   void repeat_first() const noexcept {
+    if (row_size_ >= lanes<A>) return (*this)(0).store_unaligned(numbers_ + row_size_);
     for (std::int64_t i = 0; i < lanes<A>; ++i) numbers_[row_size_ + i] = numbers_[i];
   }
   A* numbers_;
   std::int64_t row_size_;
 };
 
-/// Calls body(i, count, column) for each vector of so many rows as one array: the vector holds the numbers from i on,
-/// the first of which is in `column`. `count` is `lanes<T>`, except perhaps in the last vector.
+/// Calls body(i, count, column) for each vector of `rows` rows, taken as one array: the vector holds the numbers from i
+/// on, the first of which is in `column`. `count` is `lanes<T>`, except perhaps in the last vector.
 template <class T, class Body>
 inline void for_each_vector(std::int64_t rows, std::int64_t row_size, const Body& body) {
   const std::int64_t numbers = rows * row_size;

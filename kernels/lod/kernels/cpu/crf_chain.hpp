@@ -16,19 +16,19 @@
 
 namespace lod::inline LOD_INTERFACE::kernel::inline LOD_TARGET::cpu {
 
-/// A number for each tag, filled up to whole vectors: how many that are.
+/// The size of an array with a number for each tag, padded to whole vectors.
 template <class A>
 constexpr std::int64_t tag_stride(std::int64_t tags) noexcept {
   return lod::detail::saturated_sum(tags, lanes<A> - 1) / lanes<A> * lanes<A>;
 }
 
 /// Folds the numbers of tags before a row with their weights: finish(j, result) for each vector of tags j of the row,
-/// where the result has fold.take(all, before[i], weights[i][j]) of all i. Rows of weights are filled up with anything.
+/// where the result has fold.take(all, before[i], weights[i][j]) of all i. Rows of weights are padded with anything.
 template <std::size_t vectors, class A, class Fold, class Finish>
 [[gnu::always_inline]] inline void fold_vectors(const A* before, std::int64_t tags, const A* weights,
                                                 std::int64_t stride, std::int64_t first, const Fold& fold,
                                                 const Finish& finish) {
-  // An operation waits for the one before it, unless there are several to do: each of these has tags of its own.
+  // Each operation waits for the one before it; several independent chains, each with tags of its own, hide that.
   constexpr std::size_t chains = vectors > 2 ? 1 : 4 / vectors;
   Vector<A> all[chains][vectors];
   for (auto& chain : all) {
@@ -96,7 +96,7 @@ class Chain {
   using A = Accumulator<T>;
   static constexpr A nothing = -std::numeric_limits<A>::infinity();
 
-  /// How many numbers of scratch memory it needs.
+  /// The size of its scratch memory.
   static constexpr std::int64_t scratch(std::int64_t tags) noexcept {
     return lod::detail::saturated_product(2 * tags + crf_ends, tag_stride<A>(tags));
   }
@@ -121,8 +121,7 @@ class Chain {
 
   std::int64_t tags() const noexcept { return tags_; }
   std::int64_t stride() const noexcept { return stride_; }
-  /// The weights of each tag as the first of a sequence, as the last, after tag i, and before tag j; filled up with
-  /// -inf.
+  /// The weights of each tag as the first of a sequence, as the last, after tag i, and before tag j; padded with -inf.
   const A* start() const noexcept { return weights_; }
   const A* stop() const noexcept { return weights_ + stride_; }
   const A* from(std::int64_t i) const noexcept { return weights_ + (i + crf_ends) * stride_; }
@@ -152,8 +151,8 @@ class Chain {
   A* into_;
 };
 
-/// What a row of a conditional random field weighs when rows are shared out: its weights are read from the nearest
-/// cache, which is some eight times as fast as what bytes are measured by.
+/// The weight of a row when work is shared out, in bytes: the weights are read from the nearest cache, some eight times
+/// as fast as the memory for which bytes stand.
 template <class A>
 constexpr std::int64_t crf_row_bytes(std::int64_t tags) noexcept {
   return std::max<std::int64_t>(lod::detail::bytes_of<A>(tags, tag_stride<A>(tags)) / 8, 1);

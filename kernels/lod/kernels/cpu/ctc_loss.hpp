@@ -20,13 +20,14 @@
 
 namespace lod::inline LOD_INTERFACE::kernel::inline LOD_TARGET::cpu {
 
-/// Rows of numbers of the states of a sequence, in whole vectors, between vectors of -inf: what is not there.
+/// Rows with a number for each state of a sequence, in whole vectors, between vectors of -inf, which stand for states
+/// that do not exist.
 template <class A>
 class CtcRows {
  public:
   static constexpr A nothing = -std::numeric_limits<A>::infinity();
 
-  /// Numbers in a row of so many states.
+  /// The size of a row for `states` states.
   static constexpr std::int64_t size(std::int64_t states) noexcept {
     const std::int64_t whole = lod::detail::saturated_sum(states, lanes<A> - 1) / lanes<A> * lanes<A>;
     return lod::detail::saturated_sum(whole, 2 * lanes<A>);
@@ -36,7 +37,7 @@ class CtcRows {
   }
   /// The states of a row.
   A* operator[](std::int64_t row) const noexcept { return memory_ + row * size_ + lanes<A>; }
-  /// How many numbers these are, in whole vectors.
+  /// The size of a row of states, in whole vectors.
   std::int64_t stride() const noexcept { return size_ - 2 * lanes<A>; }
 
  private:
@@ -61,7 +62,7 @@ class CtcPaths {
   using A = Accumulator<T>;
   static constexpr A nothing = CtcRows<A>::nothing;
 
-  /// Numbers of scratch memory for so many states, beside `rows` rows of scores.
+  /// The size of scratch memory for `states` states, besides `rows` rows of scores.
   static constexpr std::int64_t scratch(std::int64_t states, std::int64_t rows) noexcept {
     return lod::detail::saturated_product(lod::detail::saturated_sum(rows, 2), CtcRows<A>::size(states));
   }
@@ -96,8 +97,9 @@ class CtcPaths {
     const std::int64_t ends = std::min<std::int64_t>(states_.count(), 2);
     return log_sum_of_row(scores + states_.count() - ends, ends).total();
   }
-  /// Adds to the scores of all paths that lead to each state of a frame those of all that go on from there, which
-  /// follow from `after`, what this wrote to `ends` for the frame after it: the same with the frame itself.
+  /// Adds, to the score of all paths that lead to each state of a frame, the score of all paths that continue from
+  /// there. `after` is what this function wrote to `ends` for the frame after it; `ends` receives the scores of
+  /// continuing paths including this frame.
   void add_ends(std::int64_t frame, bool is_last, A* scores, const A* after, A* ends) const noexcept {
     read_emissions(frame);
     ScoreRow<A> put(ends);
@@ -135,7 +137,7 @@ class CtcPaths {
 /// Calls body(i, thread) for each sequence.
 template <class T, class Body>
 void for_each_ctc(const CpuExecutor& executor, const CtcBatch<T>& batch, const Body& body) {
-  // A state costs some ten times what a class does.
+  // A state costs about ten times as much as a class.
   const std::int64_t row_bytes = lod::detail::bytes_of<T>(
       lod::detail::saturated_sum(batch.classes, lod::detail::saturated_product(10, batch.most_states())));
   parallel_sequences(executor, batch.sequences, row_bytes, [&](std::int64_t first, std::int64_t last, int thread) {

@@ -26,7 +26,7 @@ struct Kernel<EditDistance> {
                   const Segments& b_sequences, bool normalized, float* y) {
     const std::int64_t longest = std::max(a_sequences.max_rows, b_sequences.max_rows);
     const cpu::ThreadScratch<std::uint8_t> scratch(executor, longest);
-    // A row of a costs a row of the table: about as long as it takes to go through its words eight times.
+    // A row of a costs a row of the table, about as much as reading its words eight times.
     const std::int64_t row_bytes = words(b_sequences.max_rows) * static_cast<std::int64_t>(8 * sizeof(std::uint64_t));
     cpu::parallel_sequences(executor, a_sequences, row_bytes, [&](std::int64_t begin, std::int64_t end, int thread) {
       for (std::int64_t i = begin; i < end; ++i) {
@@ -43,10 +43,10 @@ struct Kernel<EditDistance> {
   static std::span<const T> rows_of(const T* x, const Segments& sequences, std::int64_t i) noexcept {
     return {x + sequences.begin(i), static_cast<std::size_t>(sequences.length(i))};
   }
-  /// The number of strips that hold so many columns.
+  /// The number of strips that hold `columns` columns.
   static std::int64_t words(std::int64_t columns) noexcept { return (columns + Strip::width - 1) / Strip::width; }
 
-  /// `changes` has room for as many numbers as the longer sequence has rows.
+  /// `changes` has room for a number for each row of the longer sequence.
   template <class T>
   static std::int64_t distance(std::span<const T> columns, std::span<const T> rows, std::uint8_t* changes) noexcept {
     // A common prefix or suffix costs no edit.

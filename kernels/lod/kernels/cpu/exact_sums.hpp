@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 /// @file
 /// The exact sums of the rows of many sequences of 64-bit integers, on the CPU. Sums of a few ordinary numbers, far
-/// from the limits of their type, do not wrap around; whether all were ordinary is known after adding them.
+/// from the limits of their type, do not wrap around; whether all were ordinary is checked after they have been added.
 #pragma once
 
 #include <lod/core/sizes.hpp>
@@ -19,9 +19,9 @@
 
 namespace lod::inline LOD_INTERFACE::kernel::inline LOD_TARGET::cpu {
 
-/// An ordinary number has at most so many bits, the sign included.
+/// The greatest number of bits of an ordinary number, including the sign.
 inline constexpr int ordinary_bits = 48;
-/// At most so many ordinary rows are added up: their sums have 62 bits.
+/// The greatest number of ordinary rows that are added up: their sums have 62 bits.
 inline constexpr std::int64_t most_ordinary = std::int64_t{1} << 14;
 
 using Int64s = Vector<std::int64_t>;
@@ -33,8 +33,8 @@ inline constexpr std::int64_t ordinary_middle =
 /// `bits` is the bitwise or of all numbers, each plus `ordinary_middle`.
 inline bool were_ordinary(const Int64s& bits) { return xsimd::all((bits >> ordinary_bits) == Int64s(0)); }
 
-/// The sums of at most `most_ordinary` contiguous rows of so few columns: sums[0 .. columns), which are right if
-/// `were_ordinary` holds for the bits that are returned.
+/// Sums of at most `most_ordinary` contiguous rows of a few columns, in sums[0 .. columns). They are right if
+/// `were_ordinary` holds for the returned bits.
 template <std::size_t columns, class X>
 [[gnu::always_inline]] inline Int64s sum_ordinary_rows(const ContiguousRows<X>& rows, std::int64_t length,
                                                        std::int64_t* sums) {
@@ -73,7 +73,7 @@ Int64s sum_narrow_ordinary(const ContiguousRows<T>& rows, std::int64_t length, s
   return sum_ordinary_rows<columns>(rows, length, sums);
 }
 
-/// The same for wider rows: so many vectors of columns from `first` on, the last of which begins at column `last`.
+/// The same for wider rows: several vectors of columns from `first` on, the last of which begins at column `last`.
 template <std::size_t vectors, class T, class Rows>
 inline Int64s sum_ordinary_columns(const Rows& rows, std::int64_t begin, std::int64_t end, std::int64_t row_size,
                                    std::int64_t first, std::int64_t last, std::int64_t* sums) {
@@ -128,7 +128,7 @@ Int64s sum_ordinary(const Rows& rows, std::int64_t begin, std::int64_t end, std:
     }
     return Int64s(static_cast<std::int64_t>(seen));
   }
-  // Where the last columns do not fill a vector, the vector overlaps the columns before them, which are added up twice.
+  // If the last columns do not fill a vector, it overlaps the columns before them, which are added up twice.
   constexpr std::int64_t step = 4 * lanes<T>;
   Int64s bits(0);
   for (std::int64_t first = 0; first < row_size; first += step) {

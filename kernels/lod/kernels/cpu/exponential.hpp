@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 /// @file
-/// Exponentials and logarithms of vectors. The exponentials of floats take half the steps of xsimd's: where the numbers
-/// come from a cache, they take most of the time of softmax and of the gates of recurrent networks.
+/// Exponentials and logarithms of vectors. The exponentials of floats take half the steps of xsimd's: if the numbers
+/// come from a cache, exponentials are most of the time of softmax and of the gates of recurrent networks.
 ///
 /// The names of xsimd's functions do not depend on -ffast-math. So those of more than a few instructions are inlined
 /// into functions whose names do: [[gnu::flatten]].

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 /// @file
-/// The greatest or least number of each column of some rows, in vectors. Of equal numbers, zeros of both signs among
-/// them, the first one is the result, and a NaN is greater and less than everything.
+/// The greatest or least number of each column of some rows, in vectors. Of equal numbers, which zeros of both signs
+/// are, the first one is the result; a NaN is both greater and less than everything.
 #pragma once
 
 #include <lod/core/target.hpp>
@@ -40,14 +40,14 @@ template <bool minimum, class A>
 inline xsimd::batch<A> keep_ordered(const xsimd::batch<A>& candidate, const xsimd::batch<A>& best) {
   return xsimd::select(minimum ? candidate < best : candidate > best, candidate, best);
 }
-/// What every number replaces, or equals.
+/// The number that every number replaces or equals.
 template <bool minimum, class A>
 inline constexpr A worst_number = std::floating_point<A>
                                       ? (minimum ? std::numeric_limits<A>::infinity()
                                                  : -std::numeric_limits<A>::infinity())
                                       : (minimum ? std::numeric_limits<A>::max() : std::numeric_limits<A>::lowest());
 
-/// The greatest (least) numbers of rows of so many vectors, each read by read(row, v), in registers: best[v].
+/// The greatest (least) numbers of rows of several vectors, each read by read(row, v), in registers: best[v].
 template <bool minimum, std::size_t vectors, class T, class Rows, class Read>
 [[gnu::always_inline]] inline void keep_each_row(const Rows& rows, std::int64_t length, const Read& read,
                                                  Vector<T> (&best)[vectors]) {
@@ -102,7 +102,7 @@ template <bool minimum, std::size_t vectors, class T, class Rows, class Read>
   if (floating && xsimd::any(unordered)) keep_each_row<minimum, vectors, T>(rows, length, read, best);
 }
 
-/// The greatest (least) number of each column of rows of so many vectors, the last perhaps incomplete.
+/// The greatest (least) number of each column of rows of several vectors, the last of which may be incomplete.
 template <bool minimum, std::size_t vectors, class T, class Rows>
 inline void keep_rows(const Rows& rows, std::int64_t length, std::int64_t row_size, T* y) {
   if (length == 1) return copy(rows(0), row_size, y);
@@ -131,8 +131,8 @@ inline void keep_rows(const Rows& rows, std::int64_t length, std::int64_t row_si
 template <class T>
 inline constexpr bool compares_by_vectors = !std::unsigned_integral<T> || sizeof(T) < sizeof(std::uint64_t);
 
-/// What `find_narrow_extremes` finds: not the signs of zeros where there may be zeros of both, nothing if there is a
-/// NaN. These depend on the order of the rows.
+/// What `find_narrow_extremes` has found: NUMBERS if there may be zeros of both signs, whose sign it does not know;
+/// NOTHING if there is a NaN. Both depend on the order of the rows.
 enum class Found : std::uint8_t { ALL, NUMBERS, NOTHING };
 
 /// The greatest (least) numbers of a sequence of contiguous narrow rows, sixteen rows at a time.
@@ -208,7 +208,7 @@ inline NarrowRow<columns, T> find_narrow_rows(const T* x, std::int64_t length, s
   for (std::int64_t row = 0; row < length; row += 16) {
 #pragma GCC unroll 16
     for (std::size_t v = 0; v < vectors; ++v, at += lanes<T>) {
-      // What follows the sequence may be equal, too: as it is not before the first row that is, it does not count.
+      // Numbers after the sequence may be equal too, but they come after the first equal row, so they do not matter.
       const auto found = load_first(x + at, numbers - at, worst_number<minimum, A>, readable - at);
       const auto here = Vector<T>::load_aligned(row_of.data() + v * Vector<T>::size) + Vector<T>(static_cast<A>(row));
       first[v] = xsimd::min(first[v], xsimd::select(found == wanted.vector[v % columns], here, Vector<T>(none)));

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 /// @file
-/// What is computed about sequences, by the threads of a CPU.
+/// Computations about sequences, on the threads of a CPU.
 #pragma once
 
 #include <lod/core/version.hpp>

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 /// @file
-/// Goes over many short sequences, as many at a time as are pooled at once.
+/// A loop over many short sequences, several of which are pooled at once.
 #pragma once
 
 #include <lod/core/target.hpp>
@@ -13,30 +13,39 @@
 
 namespace lod::inline LOD_INTERFACE::kernel::inline LOD_TARGET::cpu {
 
-/// Calls some(i), which pools those it can of the `short_sequences` sequences from i on and returns a bit for each of
-/// the others; then one(i) for those, and for the last ones. `some` may be a `PooledShortSequences`, and one of two
-/// that are `TriedInTurn`.
+/// Calls some(i), which pools what it can of the `short_sequences` sequences from i on and returns a bit for each of
+/// the others; then one(i) for these others, and for the last sequences. `some` may be a `PooledShortSequences`, and
+/// one of two that are `TriedInTurn`. If it is some(i, count), it pools the last sequences too, of which there are
+/// fewer.
 template <class Some, class One>
 inline void for_each_short_sequence(std::int64_t begin, std::int64_t end, const Some& some, const One& one) {
+  const auto each = [&](std::int64_t i, unsigned others) {
+    for (; others != 0; others &= others - 1) one(i + std::countr_zero(others));
+  };
   std::int64_t i = begin;
-  while (i + short_sequences <= end) {
-    const std::int64_t stop = std::min(i + NonemptySequences::most, end);
-    if constexpr (requires { some.pool_nonempty(i, stop, one); }) {
-      if (some.looks_nearly_empty(i, stop)) {
-        some.pool_nonempty(i, stop, one);
-        i = stop;
-        continue;
+  if constexpr (requires { some(i, end); }) {
+    for (; i < end; i += short_sequences) {
+      const std::int64_t count = std::min<std::int64_t>(short_sequences, end - i);
+      each(i, some(i, count) & ((1U << count) - 1));
+    }
+  } else {
+    while (i + short_sequences <= end) {
+      const std::int64_t stop = std::min(i + NonemptySequences::most, end);
+      if constexpr (requires { some.pool_nonempty(i, stop, one); }) {
+        if (some.looks_nearly_empty(i, stop)) {
+          some.pool_nonempty(i, stop, one);
+          i = stop;
+          continue;
+        }
       }
+      for (; i + short_sequences <= stop; i += short_sequences) each(i, some(i));
     }
-    for (; i + short_sequences <= stop; i += short_sequences) {
-      for (unsigned others = some(i); others != 0; others &= others - 1) one(i + std::countr_zero(others));
-    }
+    for (; i < end; ++i) one(i);
   }
-  for (; i < end; ++i) one(i);
 }
 
 /// An argument of `for_each_short_sequence`: computes y[i] for each sequence by pool(sequences, i, y + i), where `pool`
-/// is a function of `ShortSequences`. Where most sequences are empty, only the others are pooled.
+/// is a function of `ShortSequences`. If most sequences are empty, only the others are pooled.
 template <class T, class Pool>
 class PooledShortSequences {
  public:
@@ -45,7 +54,7 @@ class PooledShortSequences {
 
   unsigned operator()(std::int64_t i) const noexcept { return pool_(sequences_, i, y_ + i); }
 
-  /// Whether that seems to pay for sequences [begin, end).
+  /// Whether skipping empty sequences seems to pay for sequences [begin, end).
   bool looks_nearly_empty(std::int64_t begin, std::int64_t end) const noexcept {
     const std::int64_t* const offsets = sequences_.offsets();
     return offsets[end] - offsets[begin] <= 8 * (end - begin) && sequences_.nearly_all_empty(begin);
@@ -85,7 +94,12 @@ class TriedInTurn : public First {
 
   unsigned operator()(std::int64_t i) const noexcept {
     const unsigned others = First::operator()(i);
-    return others == all_short_sequences ? second_(i) : others;
+    if (others != all_short_sequences) return others;
+    if constexpr (requires { second_(i, i); }) {
+      return second_(i, short_sequences);
+    } else {
+      return second_(i);
+    }
   }
 
  private:

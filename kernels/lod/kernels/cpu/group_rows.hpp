@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 /// @file
 /// Sorts ids into groups of equal ones on the CPU: a stable radix sort, least significant digit first, by all threads.
-/// The result depends on the ids alone, however many threads there are.
+/// The result depends only on the ids, not on the number of threads.
 #pragma once
 
 #include <lod/core/executor.hpp>
@@ -58,7 +58,8 @@ inline IdBits bits_of(const CpuExecutor& executor, const std::int64_t* ids, std:
     const std::int64_t first = ids[0];
     std::int64_t any = 0, other = 0, down = 0, not_down = 0;
     for (std::int64_t i = begin; i < end; ++i) {
-      const std::int64_t step = ids[i] - ids[std::max<std::int64_t>(i - 1, 0)];  // no id is negative: a step down is
+      // Cannot overflow, since ids are not negative: its sign says whether they descend.
+      const std::int64_t step = ids[i] - ids[std::max<std::int64_t>(i - 1, 0)];
       any |= ids[i];
       other |= ids[i] ^ first;
       down |= step;
@@ -88,7 +89,7 @@ class RowSort {
         count_(count),
         bytes_(2 * count * static_cast<std::int64_t>(sizeof(Entry))),
         // One part for each thread: entries of neighbouring parts go to the same cache lines, for which threads would
-        // compete. Two threads take two thirds of the time that they took with eight parts each.
+        // compete. Two threads take two thirds of the time that they take with eight parts each.
         parts_(std::min({pieces(executor, bytes_), count, std::int64_t{executor.threads()}})),
         // No more counters than entries: short lists have short digits.
         most_digit_bits_(std::clamp(static_cast<int>(std::bit_width(static_cast<std::uint64_t>(count))), 4, 11)),
@@ -187,7 +188,7 @@ class RowSort {
       std::int64_t group = before[part] - 1, i = cut(part);
       // Entries of a group that began in an earlier part.
       for (; i < end && !begins(i); ++i) order[i] = entries.position(entry(i));
-      // Written again for each member of a group: a group begins here at random, so no branch may depend on it.
+      // Written again for each member of a group: where groups begin is random, so no branch may depend on it.
       std::int64_t start = i, last = -1;
       for (; i < end; ++i) {
         const Entry here = entry(i);

@@ -19,8 +19,8 @@
 
 namespace lod::inline LOD_INTERFACE::kernel::inline LOD_TARGET::cpu {
 
-/// A result of at least so many bytes is assumed not to stay in the cache: half of the last-level cache that servers
-/// have for a few cores. A smaller one is likely to be read next, from the cache.
+/// A result of at least this size, half of the last-level cache that servers have for a few cores, is assumed not to
+/// stay in the cache. A smaller one is likely to be read next, from the cache.
 inline constexpr std::int64_t large_output_bytes = 256 * grain;
 
 /// Makes the calling thread's non-temporal stores visible to threads that wait for it. Costs nothing on processors that
@@ -48,7 +48,7 @@ inline void write_line(const std::byte* x, std::byte* y) noexcept {
 #endif
 }
 
-/// Writes a vector past the caches, to a multiple of its size; without an instruction for that, plainly.
+/// Writes a vector past the caches, to a multiple of its size; by a plain store if there is no instruction for that.
 template <class T>
 [[gnu::always_inline]] inline void write_vector(T* y, const Vector<T>& numbers) noexcept {
   [[maybe_unused]] constexpr std::size_t bytes = Vector<T>::size * sizeof(T);

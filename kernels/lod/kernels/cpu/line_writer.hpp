@@ -15,7 +15,7 @@
 
 namespace lod::inline LOD_INTERFACE::kernel::inline LOD_TARGET::cpu {
 
-/// Copies so many bytes in blocks of 32, where they are so few that a call would take longer.
+/// Copies bytes in blocks of 32, when they are so few that a call would take longer.
 template <std::size_t bytes>
 inline void copy_blocks(const void* x, void* y) noexcept {
   static_assert(bytes % 32 == 0);

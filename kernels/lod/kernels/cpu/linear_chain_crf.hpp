@@ -88,16 +88,16 @@ struct Kernel<CrfDecoding> {
   }
 };
 
-/// Sums over all paths. The exponentials of scores and of weights are multiplied and added up, tag by tag as a product
-/// with a matrix; the weights into a tag are first made smaller by the greatest of them. Where a sum is so small that
-/// terms which count may have been lost, it is computed again from logarithms.
+/// Sums over all paths. The exponentials of scores and of weights are multiplied and added up, as a product of a vector
+/// and a matrix; the greatest of the weights into a tag is first subtracted from them. If a sum is so small that
+/// significant terms may have been lost, it is computed again from logarithms.
 template <class T>
 class PathSums : public Chain<T> {
  public:
   using A = Accumulator<T>;
   using Chain<T>::nothing, Chain<T>::tags, Chain<T>::stride, Chain<T>::into;
-  /// What is lost of smaller sums may count: exponentials and products below the least normal number. The quotients by
-  /// a sum of this size do not overflow.
+  /// Below this, what a sum has lost (exponentials and products below the least normal number) may be significant.
+  /// Quotients by a sum of this size do not overflow.
   static constexpr A least_sum = std::same_as<A, double> ? static_cast<A>(0x1p-960) : static_cast<A>(0x1p-90);
 
   static constexpr std::int64_t scratch(std::int64_t tags) noexcept {
@@ -118,7 +118,8 @@ class PathSums : public Chain<T> {
       }
       greatest_[j] = greatest_lane(most);
     }
-    // Where no way leads, the factors are 1: with a greatest weight of -inf their sums come to nothing, too.
+    // If no transition leads to a tag, the factors are 1: with a greatest weight of -inf, the sums still come to
+    // nothing.
     const auto factors = [](const A* weights, const Vector<A>& greatest, A* to) {
       store<A>(to,
                xsimd::select(greatest == Vector<A>(nothing), Vector<A>(A{1}), exponential(load(weights) - greatest)));
@@ -131,15 +132,15 @@ class PathSums : public Chain<T> {
     }
   }
 
-  /// The exponentials of weights, each made smaller by the greatest weight into its tag: from tag i.
+  /// The exponentials of the weights from tag i, each minus the greatest weight into its tag.
   const A* factors_from(std::int64_t i) const noexcept { return factors_ + i * stride(); }
 
   /// Writes the exponentials of the scores of a row.
   void exponentials(const A* scores, A* to) const noexcept {
     for (std::int64_t j = 0; j < stride(); j += lanes<A>) store<A>(to + j, exponential(load(scores + j)));
   }
-  /// The scores of a row after that with these scores and their exponentials; returns what is subtracted from them.
-  /// Calls put_sums(j, sums) with what `shares_before` needs, for each vector of tags.
+  /// Writes the scores of a row, from the scores of the row before it and their exponentials; returns what is
+  /// subtracted from them. Calls put_sums(j, sums) with what `shares_before` needs, for each vector of tags.
   template <class PutSums>
   A next_scores(std::int64_t row, const A* scores, const A* exponentials, A* to, const PutSums& put_sums) const {
     ScoreRow<A> next(to);
@@ -151,7 +152,7 @@ class PathSums : public Chain<T> {
     });
     return next.shift(stride());
   }
-  /// log(sum(e^(scores[i] + weights[i]))). If there is none that is not -inf, -inf.
+  /// log(sum(e^(scores[i] + weights[i]))); -inf if all terms are -inf.
   [[gnu::noinline]] A log_sum(const A* scores, const A* weights) const noexcept {
     Vector<A> most(nothing);
     for (std::int64_t i = 0; i < stride(); i += lanes<A>) {
@@ -167,11 +168,11 @@ class PathSums : public Chain<T> {
     return greatest + std::log(sum_of_lanes(sum));
   }
 
-  /// The factor of shares that are written as negative numbers: so small that they are nothing in a sum.
+  /// The factor of shares that are marked by a negative sign: so small that they vanish in a sum.
   static constexpr A mark = std::same_as<A, double> ? static_cast<A>(0x1p-900) : static_cast<A>(0x1p-80);
-  /// From the shares that the tags of a row have of all paths, those of the row before, whose scores these are. `sums`
-  /// are those of the row, and are replaced by quotients: shares / sums; or, where sums do not suffice, by the negative
-  /// shares times `mark`, and the result is true. `quotients` is scratch for a row.
+  /// From the shares of all paths that the tags of a row have, computes those of the row before it, whose scores these
+  /// are. `sums`, those of the row, are replaced by shares / sums, or, where a sum is too small, by the negative share
+  /// times `mark`; returns whether any was. `quotients` is scratch for a row.
   bool shares_before(const A* scores, const A* exponentials, A* sums, A* quotients, A* shares) const {
     bool careful = false;
     for (std::int64_t j = 0; j < stride(); j += lanes<A>) {
@@ -207,7 +208,7 @@ class PathSums : public Chain<T> {
       }
     }
   }
-  /// The shares that the last tags of a sequence have of all its paths.
+  /// The shares of all paths of a sequence that its last tags have.
   void last_shares(const A* scores, A* shares) const {
     const A all = log_sum(scores, this->stop());
     for (std::int64_t j = 0; j < stride(); j += lanes<A>) {
@@ -218,7 +219,7 @@ class PathSums : public Chain<T> {
   }
 
  private:
-  /// Sums from j on, those of them that are too small: the logarithms exactly, and 0 as the sum.
+  /// Replaces those sums from j on that are too small: by exact logarithms, and 0 as the sum.
   [[gnu::noinline]] void sum_carefully(const A* scores, std::int64_t j, Vector<A>& sums, Vector<A>& logarithms) const {
     alignas(64) A sum[Vector<A>::size], logarithm_of[Vector<A>::size];
     sums.store_aligned(sum);
@@ -231,7 +232,7 @@ class PathSums : public Chain<T> {
     sums = Vector<A>::load_aligned(sum);
     logarithms = Vector<A>::load_aligned(logarithm_of);
   }
-  /// Shares add up to 1, unless there is no path: rounding errors do not grow from row to row.
+  /// Makes shares add up to 1, unless there is no path, so that rounding errors do not grow from row to row.
   void make_whole(A* shares) const {
     Vector<A> all(A{});
     for (std::int64_t j = 0; j < stride(); j += lanes<A>) all += load(shares + j);
@@ -303,8 +304,8 @@ struct Kernel<LinearChainCrfGrad> {
     const std::int64_t numbers = lod::detail::saturated_product(rows, stride);
     const std::int64_t weights_size = (tags + crf_ends) * stride;
     const Workspace::Loan<A> weights(executor.workspace(), cpu::PathSums<T>::scratch(tags));
-    // Of each row: its scores, the exponentials of the row before, and its sums, then quotients or marked shares; of
-    // the first row of a sequence its shares.
+    // For each row: its scores; the exponentials of the row before; its sums, then quotients or marked shares, for the
+    // first row of a sequence its shares.
     const Workspace::Loan<A> scores(executor.workspace(), numbers), exponentials(executor.workspace(), numbers),
         quotients(executor.workspace(), numbers);
     const Workspace::Loan<A> sums(executor.workspace(), 2 * weights_size);
@@ -341,7 +342,7 @@ struct Kernel<LinearChainCrfGrad> {
 
     const FloatingPointControl standard;
     cpu::fill(sums.data(), 2 * weights_size, A{});
-    // What is to be expected of each transition: a product over all rows, times the factors of the weights.
+    // The expected number of each transition: a product over all rows, times the factors of the weights.
     A* const expected = sums.data() + crf_ends * stride;
     cpu::multiply(executor, tags, tags, rows, A{-1},
                   cpu::Operand{cpu::StridedLines<A>{exponentials.data(), stride}, false},

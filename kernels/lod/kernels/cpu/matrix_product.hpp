@@ -105,7 +105,7 @@ class Product {
   static constexpr std::int64_t tile_rows = 96;
   static constexpr std::int64_t tile_columns = 256;
   static_assert(tile_rows % register_rows == 0 && tile_columns % register_columns == 0);
-  /// A tile keeps so many leaves of the right operand for the next rows.
+  /// The number of leaves of the right operand that a tile keeps for the next rows.
   static constexpr std::int64_t kept_leaves = 4;
   /// The distance between two rows of a block of the left operand, or between two terms: not a power of two, so that
   /// they do not map to the same cache set.
@@ -167,12 +167,12 @@ class Product {
     return {memory, memory + left_size + line_size + register_size, memory + left_size, memory + left_size + line_size};
   }
 
-  /// So many rows are read from a block of the left operand that has `rows`: see multiply_rows.
+  /// The number of rows that are read from a block of the left operand that has `rows`: see multiply_rows.
   static constexpr std::int64_t padded(std::int64_t rows) noexcept {
     const std::int64_t few = rows % register_rows;
     return rows - few + (few <= 1 ? few : (few + few_rows - 1) / few_rows * few_rows);
   }
-  /// Packs rows of the left operand, with zeros for those that are read besides.
+  /// Packs rows of the left operand, with zeros for additional rows that are read.
   Block<A> pack_left(std::int64_t first_row, std::int64_t rows, std::int64_t leaf, A* to) const noexcept {
     const std::int64_t first = leaf * leaf_terms, count = terms(leaf);
     if (left_.along_terms) {
@@ -262,7 +262,7 @@ class Product {
     }
     for (; first < width; first += register_columns) {
       const std::int64_t some = std::min(register_columns, width - first);
-      // One that is read in place is whole: the last one has columns of the one before it too.
+      // A panel that is read in place is whole: the last one also has columns of the one before it.
       const std::int64_t again = first > 0 && is_read_directly(register_columns) ? register_columns - some : 0;
       const Block<A> b = panel(column_tile, leaf, first - again, some + again, right);
       const std::int64_t tile_stride = some + again > lanes<A> ? register_columns : lanes<A>;
@@ -292,8 +292,8 @@ class Product {
     }
   }
   /// The same for up to `most_rows` rows and for columns that are read in place, from `first` on, `vectors` vectors
-  /// side by side: the lines of such a run are read several times as fast as those of narrow panels, and few rows leave
-  /// registers for them. Returns where the columns begin that are left.
+  /// side by side: the lines of such a run are read several times as fast as those of narrow panels, and with few rows
+  /// there are registers for them. Returns the first column that is left.
   template <std::int64_t most_rows, std::int64_t vectors, class Consume>
   std::int64_t multiply_runs(std::int64_t first, const Block<A>& left, std::int64_t rows, std::int64_t column_tile,
                              std::int64_t leaf, A* tile, const Consume& consume) const noexcept {

@@ -20,7 +20,7 @@
 
 namespace lod::inline LOD_INTERFACE::kernel::inline LOD_TARGET::cpu {
 
-/// What <lod/kernels/moments.hpp> does with numbers and with vectors.
+/// The arithmetic of <lod/kernels/moments.hpp> for numbers and vectors.
 struct MomentsArithmetic {
   template <std::floating_point A>
   A product(A a, A b) const noexcept {
@@ -63,7 +63,7 @@ struct MomentsArithmetic {
   }
 };
 
-/// Those from `row` on.
+/// The rows from `row` on.
 template <class T>
 ContiguousRows<T> rows_from(const ContiguousRows<T>& rows, std::int64_t row) noexcept {
   return {rows(row), rows.row_size, rows.readable - row * rows.row_size, rows.far};

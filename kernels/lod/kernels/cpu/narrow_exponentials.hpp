@@ -33,7 +33,7 @@ class NarrowExponentials {
   /// The numbers of a block fit the first-level cache.
   static constexpr std::int64_t most_numbers = 2048;
   static constexpr std::int64_t most_columns = 512;
-  /// So many numbers after those of a block may be read and written.
+  /// How many numbers after those of a block may be read and written.
   static constexpr std::int64_t slack = 64;
 
  public:
@@ -46,7 +46,7 @@ class NarrowExponentials {
         sums_(shifts_ + most_columns) {}
 
   /// The end, at most `end`, of the block of sequences from `begin` on: it stops before a sequence of more than a leaf
-  /// of rows. It is `begin` if the first sequence is such a one, or has more numbers than a block.
+  /// of rows. It is `begin` if the first sequence is that long, or has more numbers than a block.
   std::int64_t block_end(const Segments& sequences, std::int64_t begin, std::int64_t end) const noexcept {
     std::int64_t last = begin;
     const std::int64_t full = sequences.begin(begin) + most_numbers / row_size_;
@@ -123,9 +123,9 @@ class NarrowExponentials {
   }
 
   /// Calls body(k, count, number, ...) for vectors of the numbers of a sequence, from number k on, in the order of the
-  /// sequences: what one writes after the end of a sequence, the next one overwrites. The first `count` numbers belong
-  /// to the sequence; `count` may exceed the number of lanes, or be negative. `number` is, for each of them, that of
-  /// its column in `numbers`.
+  /// sequences: what a call writes after the end of its sequence, the next call overwrites. The first `count` numbers
+  /// belong to the sequence; `count` may exceed the number of lanes, or be negative. `number` holds, for each of them,
+  /// its column's entry in `numbers`.
   template <class Body, class... Numbers>
   void for_each_vector_of_sequences(const Segments& of, const Body& body, const Numbers*... numbers) const noexcept {
     const Segments block = of;  // a copy, so that it is not reloaded after each store

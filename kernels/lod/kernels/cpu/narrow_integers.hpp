@@ -22,7 +22,7 @@ typedef std::int32_t Int32Vector __attribute__((vector_size(2 * HalfVector::lane
 typedef std::uint32_t Uint32Vector __attribute__((vector_size(2 * HalfVector::lanes)));
 typedef std::int64_t Int64Vector __attribute__((vector_size(4 * HalfVector::lanes)));
 
-/// Those that x points to, in 64 bits.
+/// Loads a vector of integers from x, widened to 64 bits.
 template <NarrowInteger T>
 [[gnu::always_inline]] inline Int64Vector load_widened(const T* x) noexcept {
 #ifdef __AVX512F__
@@ -67,7 +67,7 @@ template <NarrowInteger T>
     return wide;
   }
 }
-/// Their lowest bits, to y.
+/// Stores the lowest bits of each number to y.
 template <NarrowInteger T>
 [[gnu::always_inline]] inline void store_narrowed(T* y, const Int64Vector& numbers) noexcept {
 #ifdef __AVX512F__

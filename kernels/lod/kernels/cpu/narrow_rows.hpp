@@ -16,7 +16,7 @@
 
 namespace lod::inline LOD_INTERFACE::kernel::inline LOD_TARGET::cpu {
 
-// Not written by a template parameter: g++ 12 miscompiles vectors whose size depends on one.
+// Without a template parameter: g++ 12 miscompiles vectors whose size depends on one.
 typedef float FloatVector __attribute__((vector_size(sizeof(xsimd::batch<float>))));
 typedef double DoubleVector __attribute__((vector_size(sizeof(xsimd::batch<double>))));
 
@@ -37,7 +37,7 @@ inline decltype(auto) with_narrow_columns(std::int64_t row_size, const Body& bod
   }
 }
 
-/// One narrow row, at the start of so many vectors.
+/// One narrow row, at the start of one or more vectors.
 template <std::size_t columns, class T>
 struct NarrowRow {
   static constexpr std::size_t vectors = (columns + Vector<T>::size - 1) / Vector<T>::size;
@@ -108,7 +108,7 @@ template <std::size_t first, std::size_t columns>
 struct RepeatedPlaces {
   constexpr std::size_t operator()(std::size_t i) const noexcept { return (first + i) % columns; }
 };
-/// One number for each column again and again, in the vectors that as many rows fill as a vector has numbers.
+/// One number for each column, repeated to fill the vectors of as many rows as a vector has numbers.
 template <std::size_t columns, class A>
 struct RepeatedColumns {
   using V = xsimd::batch<A>;

@@ -37,7 +37,7 @@ class NarrowSoftmax : public NarrowExponentials<T> {
     bool shifted = logarithm || block_before_ == Block::SHIFTED;
     if (shifted) this->maxima(x, block, readable);
     if constexpr (!logarithm) {
-      // Where the maxima tell of most sequences that their exponentials need a shift, those of the block are not tried.
+      // If the maxima show that most sequences need a shift, the plain exponentials of the block are not tried.
       if (shifted && 4 * unsure(block) <= columns) {
         sum_unless_shifted(x, block, readable);
       } else {
@@ -80,7 +80,7 @@ class NarrowSoftmax : public NarrowExponentials<T> {
  private:
   enum class Block { PLAIN, SHIFTED };
 
-  /// After `maxima`: the columns of sequence i whose maximum does not tell whether their exponentials need a shift.
+  /// After `maxima`: the number of columns whose maximum does not show whether their exponentials need a shift.
   std::int64_t unsure(std::int64_t i) const noexcept {
     std::int64_t count = 0;
     for (std::int64_t c = i * row_size_; c < (i + 1) * row_size_; ++c) count += !needs_shift(shifts_[c]);
@@ -92,8 +92,8 @@ class NarrowSoftmax : public NarrowExponentials<T> {
     for (std::int64_t i = 0; i < block.size; ++i) count += block.length(i) > 0 ? unsure(i) : 0;
     return count;
   }
-  /// After `maxima`: sums_[c] = the sum of the exponentials of column c; 0 where the maxima of a sequence tell that all
-  /// of its columns need a shift, 1 for an empty sequence.
+  /// After `maxima`: sums_[c] = the sum of the exponentials of column c; 0 if the maxima of a sequence show that all of
+  /// its columns need a shift, 1 for an empty sequence.
   void sum_unless_shifted(const T* x, const Segments& of, std::int64_t readable) const noexcept {
     const Segments block = of;  // a copy, so that it is not reloaded after each store
     for (std::int64_t i = 0; i < block.size; ++i) {

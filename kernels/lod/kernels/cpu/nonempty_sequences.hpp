@@ -18,7 +18,7 @@ class NonemptySequences {
  public:
   /// The greatest number of sequences in a run.
   static constexpr std::int64_t most = 256;
-  /// So many empty sequences follow the last one, for readers that take several at a time.
+  /// The number of empty sequences after the last one, for readers that take several at a time.
   static constexpr std::int64_t slack = 16;
 
   /// For sequences [0, count) of the offsets; count <= `most`.

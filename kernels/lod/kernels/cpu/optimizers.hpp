@@ -45,8 +45,7 @@ template <class X>
     return xsimd::select(stays, total, Vector<X>(std::numeric_limits<float>::infinity()));
   }
 }
-/// Whether all numbers of so many vectors of a parameter, and of its states, are finite once they are rounded to T and
-/// to S.
+/// Whether all numbers in vectors of a parameter, and of its states, are finite once they are rounded to T and to S.
 template <class T, class S, std::size_t n, std::size_t vectors>
 [[gnu::always_inline]] inline bool stay_finite(const Vector<T> (&parameter)[vectors],
                                                const std::array<Vector<T>, n> (&states)[vectors]) {

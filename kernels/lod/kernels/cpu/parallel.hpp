@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 /// @file
-/// Threads: work handed out in pieces of equal size, whatever the lengths of the sequences. They are those of the
-/// library's pool; with LOD_OPENMP defined those of OpenMP, with LOD_TBB those of oneTBB, and with LOD_SERIAL there are
-/// none but the calling one. A program that computes by OpenMP or oneTBB itself may prefer to share their threads.
+/// Threads: work is shared out in pieces of equal size, whatever the lengths of the sequences. The threads are those of
+/// the library's pool, with LOD_OPENMP defined those of OpenMP, with LOD_TBB those of oneTBB, and with LOD_SERIAL only
+/// the calling one. A program that itself uses OpenMP or oneTBB may prefer to share their threads.
 #pragma once
 
 #include <lod/core/executor.hpp>
@@ -38,10 +38,10 @@ namespace lod::inline LOD_INTERFACE::kernel::inline LOD_TARGET::cpu {
 
 using detail::FloatingPointControl;
 
-/// Work on fewer bytes than this is done by the calling thread: to share it with one that waits takes as long as
-/// reading that from the cache.
+/// Work on fewer bytes than this stays on the calling thread: sharing it with a waiting thread takes as long as reading
+/// that many bytes from the cache.
 inline constexpr std::int64_t serial_bytes = 4 * grain;
-/// And for so many, it is worth while even to wake a thread that sleeps, once.
+/// From this size on, even waking a sleeping thread pays.
 inline constexpr std::int64_t waking_bytes = 32 * grain;
 
 /// The greatest number of threads that may work at a time. Scratch memory is borrowed for all of them before they
@@ -56,8 +56,8 @@ inline int max_threads([[maybe_unused]] const CpuExecutor& executor) noexcept {
 #endif
 }
 
-/// Works on the tasks, which touch so many bytes, on at most `threads` threads, the calling one among them, until all
-/// are done.
+/// Works on the tasks, which touch `bytes` bytes, on at most `threads` threads including the calling one, until all are
+/// done.
 inline void share([[maybe_unused]] const CpuExecutor& executor, lod::detail::SharedTasks& tasks,
                   [[maybe_unused]] int threads, [[maybe_unused]] std::int64_t bytes) {
 #if defined(LOD_OPENMP)
@@ -65,7 +65,7 @@ inline void share([[maybe_unused]] const CpuExecutor& executor, lod::detail::Sha
 #  pragma omp parallel num_threads(team)
   tasks.work();
 #elif defined(LOD_TBB)
-  // Who waits for others must not begin something else of the program's, which may wait for this.
+  // A waiting thread must not begin other work of the program, which may wait for this.
   oneapi::tbb::this_task_arena::isolate([&] {
     oneapi::tbb::parallel_for(
         0, threads, [&](int) { tasks.work(); }, oneapi::tbb::simple_partitioner());
@@ -117,17 +117,21 @@ class ThreadScratch {
   Workspace::Loan<A> numbers_;
 };
 
-/// How many pieces work on so many bytes is cut into: several for each thread, so that all end at about the same time.
+/// How many pieces work on `bytes` bytes is cut into: several for each thread, so that all threads end at about the
+/// same time.
 inline std::int64_t pieces(const CpuExecutor& executor, std::int64_t bytes) {
-  const std::int64_t most = std::int64_t{8} * executor.threads();
-  return executor.threads() == 1 ? 1 : std::clamp<std::int64_t>(bytes / serial_bytes, 1, most);
+  if (bytes < 2 * serial_bytes || executor.threads() == 1) return 1;
+  return std::min<std::int64_t>(bytes / serial_bytes, std::int64_t{8} * executor.threads());
 }
 
 /// Calls body(begin, end), or body(begin, end, thread), on parts that cover [0, count).
 template <class Body>
 void parallel_ranges(const CpuExecutor& executor, std::int64_t count, std::int64_t bytes, const Body& body) {
   const std::int64_t parts = std::min(pieces(executor, bytes), std::max<std::int64_t>(count, 1));
-  const auto cut = [&](std::int64_t part) { return count / parts * part + std::min(part, count % parts); };
+  const auto cut = [&](std::int64_t part) {
+    if (part == 0 || part == parts) return part == 0 ? 0 : count;  // without a division
+    return count / parts * part + std::min(part, count % parts);
+  };
   parallel_for(executor, parts, bytes, [&](std::int64_t part, int thread) {
     if constexpr (std::invocable<const Body&, std::int64_t, std::int64_t, int>) {
       body(cut(part), cut(part + 1), thread);
@@ -160,9 +164,14 @@ class MergePath {
     std::int64_t row;  ///< counted from the start of the sequence
   };
   /// Where part `part` of `parts` begins; the last part ends where everything does.
-  Position cut(std::int64_t part, std::int64_t parts) const noexcept {
+  [[gnu::always_inline]] Position cut(std::int64_t part, std::int64_t parts) const noexcept {
     if (part == parts) return {sequences_.size, 0};
     if (part == 0) return {0, 0};
+    return cut_inside(part, parts);
+  }
+
+ private:
+  Position cut_inside(std::int64_t part, std::int64_t parts) const noexcept {
     const auto all = before(sequences_.size), number = static_cast<std::uint64_t>(part),
                count = static_cast<std::uint64_t>(parts);
     const std::uint64_t target = all / count * number + all % count * number / count;
@@ -173,8 +182,6 @@ class MergePath {
     const std::uint64_t rows = (target - before(later - 1)) / row_bytes_;
     return {later - 1, std::min(static_cast<std::int64_t>(rows), sequences_.length(later - 1))};
   }
-
- private:
   std::uint64_t before(std::int64_t sequence) const noexcept {
     return static_cast<std::uint64_t>(sequences_.begin(sequence)) * row_bytes_ +
            static_cast<std::uint64_t>(sequence) * sizeof(std::int64_t);
@@ -184,8 +191,8 @@ class MergePath {
   std::uint64_t row_bytes_;
 };
 
-/// Calls body(begin, end), or body(begin, end, thread), on parts of the sequences that cover them all and weigh the
-/// same, except that no sequence is cut.
+/// Calls body(begin, end), or body(begin, end, thread), on parts that cover all sequences and weigh the same, as far as
+/// is possible without cutting a sequence.
 template <class Body>
 void parallel_sequences(const CpuExecutor& executor, const Segments& sequences, std::int64_t row_bytes,
                         const Body& body) {
@@ -209,6 +216,7 @@ void parallel_sequences(const CpuExecutor& executor, const Segments& sequences, 
 /// do not wait for it. Sharing a shorter one gains nothing and costs a synchronisation. At least `chunk`.
 inline std::int64_t longest_alone(const CpuExecutor& executor, const Segments& sequences, std::int64_t row_bytes,
                                   std::int64_t chunk) {
+  if (sequences.max_rows <= chunk) return chunk;  // none is longer
   const std::int64_t bytes = lod::detail::saturated_product(sequences.rows(), row_bytes);
   return std::max(sequences.rows() / pieces(executor, bytes), chunk);
 }

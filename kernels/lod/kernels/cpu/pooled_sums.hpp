@@ -119,7 +119,7 @@ class PooledSums {
   }
   /// Whether results of consecutive sequences are still in the cache once written, and can be checked then.
   bool stays_in_caches() const noexcept { return !to_ && !output_.past_caches(); }
-  /// Where a sum is not finite, its pooled result is not, either.
+  /// If a sum is not finite, its pooled result is not finite either.
   bool seem_finite(std::int64_t begin, std::int64_t end) const {
     return cpu::seem_finite(row(begin), (end - begin) * row_size_);
   }

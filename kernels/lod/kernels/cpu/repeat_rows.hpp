@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 /// @file
-/// A row for each sequence becomes that of each of its rows: expansion, and the gradients of pooled sums, on the CPU.
+/// Repeating one row for each row of its sequence: expansion, and the gradients of pooled sums, on the CPU.
 #pragma once
 
 #include <lod/core/version.hpp>

@@ -48,7 +48,7 @@ void weigh_neighbours(const CpuExecutor& executor, const T* x, const Segments& s
       for (std::int64_t t = begin; t < end; ++i) {
         const std::int64_t first = sequences.begin(i), last = sequences.begin(i + 1) - 1,
                            until = std::min(last + 1, end);
-        // Most rows have them all; for those near the end, or near the start if `back`, they are counted.
+        // Most rows have all neighbours; for those near the end, or near the start if `back`, they are counted.
         const std::int64_t low = std::clamp(back ? first + filter_rows - 1 : t, t, until);
         const std::int64_t high = std::clamp(back ? until : last - filter_rows + 2, low, until);
         const auto count = [&](std::int64_t row, std::int64_t stop) {

@@ -35,7 +35,7 @@ inline std::uint64_t row_mask(std::int64_t count, const IsSet& is_set) noexcept 
 }
 
 #ifdef __AVX2__
-/// Ids of so many bytes, compared in vectors of 32 bytes.
+/// Ids of `size` bytes, compared in vectors of 32 bytes.
 template <std::size_t size>
 struct IdVectors {
   static constexpr std::int64_t ids = 32 / static_cast<std::int64_t>(size);
@@ -55,7 +55,7 @@ struct IdVectors {
     if constexpr (size == 4) return _mm256_cmpeq_epi32(a, b);
     if constexpr (size == 8) return _mm256_cmpeq_epi64(a, b);
   }
-  /// The bits of so many rows, which fill whole vectors; lanes(k) returns those of the vector that begins with row k,
+  /// The bits of `rows` rows, which fill whole vectors; lanes(k) returns those of the vector that begins with row k,
   /// all ones or all zeros.
   template <std::int64_t rows = mask_rows, class Lanes>
   static std::uint64_t mask(const Lanes& lanes) noexcept {
@@ -115,7 +115,7 @@ inline std::uint64_t ids_equal(const T* x, T id) noexcept {
   if constexpr (sizeof(T) == 8) return _mm512_cmpeq_epi64_mask(ids, _mm512_set1_epi64(static_cast<long long>(id)));
 }
 #elif !defined(__AVX2__)
-/// Ids of so many bytes, compared in vectors of 16 bytes: each bit of a lane is for a row of a block.
+/// Ids of `size` bytes, compared in vectors of 16 bytes: each bit of a lane is for a row of a block.
 template <std::size_t size>
 struct IdWords {
   using Word = std::conditional_t<

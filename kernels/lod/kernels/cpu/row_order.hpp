@@ -18,7 +18,7 @@
 
 namespace lod::inline LOD_INTERFACE::kernel::inline LOD_TARGET::cpu {
 
-/// How many words of 64 bits `sort_numbers` needs for so many numbers.
+/// How many words of 64 bits `sort_numbers` needs for `count` numbers.
 template <class T>
 constexpr std::int64_t sort_numbers_words(std::int64_t count) noexcept {
   using Sort = VectorSort<Accumulator<T>>;
@@ -58,10 +58,10 @@ class NarrowRows {
 
  public:
   static constexpr std::int64_t most = RowEntryLayout::places;
-  /// How many words of 64 bits so many rows need.
+  /// How many words of 64 bits `count` rows need.
   static constexpr std::int64_t words(std::int64_t count) noexcept { return 2 * Sort::room(count); }
 
-  /// In `words(count)` words.
+  /// `memory` has `words(count)` words.
   NarrowRows(std::int64_t* memory, std::int64_t count) noexcept
       : entries_(reinterpret_cast<double*>(memory)), scratch_(entries_ + Sort::room(count)) {}
 
@@ -123,7 +123,7 @@ class WideRows {
   }
 
  private:
-  /// places_[i] becomes the place of the i-th key in order.
+  /// Sets places_[i] to the place of the i-th key in order.
   void sort(std::int64_t count) const noexcept {
     if (count > most) {
       for (std::int64_t i = 0; i < count; ++i) places_[i] = i;
@@ -148,7 +148,7 @@ class WideRows {
     for (std::int64_t i = 0; i < count; ++i) sorted[i] = places_[RowEntryLayout::place(entries_[i])];
     std::copy(sorted, sorted + count, places_);
   }
-  /// entries_[i] becomes the i-th in order of 32 bits half(0) to half(count - 1).
+  /// Sets entries_[i] to the i-th entry in the order of half(0) to half(count - 1), of 32 bits each.
   template <class Half>
   void sort_half(std::int64_t count, const Half& half) const noexcept {
     constexpr std::int64_t sign = std::int64_t{1} << 31;
@@ -159,7 +159,7 @@ class WideRows {
     std::fill(entries_ + count, entries_ + room, std::numeric_limits<double>::infinity());
     Sort::sort(entries_, scratch_, room);
   }
-  /// The first `kept` of these in order.
+  /// Puts the first `kept` of these numbers in order.
   void rearrange(std::int64_t* numbers, std::int64_t kept) const noexcept {
     auto* const some = reinterpret_cast<std::int64_t*>(scratch_);
     for (std::int64_t i = 0; i < kept; ++i) some[i] = numbers[places_[i]];
@@ -187,8 +187,8 @@ constexpr std::int64_t selection_rows(std::int64_t k) noexcept {
       256, std::min<std::int64_t>(lod::detail::saturated_product(8, k),
                                   lod::detail::saturated_sum(lod::detail::saturated_product(2, k), 4096)));
 }
-/// Sorts the greatest `k` of rows 0 to count - 1 of x, or all if there are no more, the greatest first, into `rows`,
-/// where there must be room for `selection_rows(k)`, or for `count` if that is less. Returns how many there are.
+/// Sorts the greatest `k` of rows 0 to count - 1 of x, or all if there are fewer, the greatest first, into `rows`,
+/// which must have room for `selection_rows(k)`, or for `count` if that is less. Returns how many there are.
 template <class Rows, class T>
 std::int64_t select_rows(const T* x, std::int64_t count, std::int64_t k, const Rows& rows) noexcept {
   if (k == 0 || count == 0) return 0;
@@ -196,7 +196,7 @@ std::int64_t select_rows(const T* x, std::int64_t count, std::int64_t k, const R
   std::int64_t used = std::min(capacity, k);
   rows.sort_all(x, capacity, true, used);
   if (capacity == count) return used;
-  // What follows counts if it comes before the last one kept: not if it is equal, since its row is a later one.
+  // A further row is kept if it comes before the last one kept; not if it is equal, since its row is later.
   const TurnedNumbers<T> turned(true);
   std::int64_t last_key = 0;
   Vector<T> last;

@@ -18,8 +18,8 @@
 
 namespace lod::inline LOD_INTERFACE::kernel::inline LOD_TARGET::cpu {
 
-/// Reads consecutive rows. `readable` numbers from `first` on may be read, rows or not: a caller that vouches for more
-/// than its rows spares narrow ones a slow tail. `far`: the rows are in more memory than caches hold.
+/// Reads consecutive rows. `readable` numbers from `first` on may be read, rows or not: if a caller allows more than
+/// its rows, narrow rows need no slow tail. `far`: the rows are in more memory than caches hold.
 template <class T>
 struct ContiguousRows {
   const T* first;
@@ -151,7 +151,7 @@ inline void sum_narrow_leaf(const Rows& rows, std::int64_t first, std::int64_t c
   if constexpr (std::same_as<Rows, ContiguousRows<T>>) {
     sum_narrow_rows<columns, T>(rows, first, count).store(sum);
   } else {
-    // Sixteen rows at a time are brought side by side.
+    // Sixteen rows at a time are arranged side by side.
     constexpr std::size_t vectors = narrow_vectors<columns, T>;
     constexpr auto row_size = static_cast<std::int64_t>(columns);
     alignas(64) A block[16 * columns + Vector<T>::size]{};
@@ -239,7 +239,7 @@ struct VectorRow {
   [[gnu::always_inline]] Vector<T>& operator[](std::size_t v) { return part[v / some][v % some]; }
 };
 
-/// Adds rows of so many vectors to `sums`, which stay in registers until all are added: always inlined. The additions
+/// Adds rows of several vectors to `sums`, which stay in registers until all are added: always inlined. The additions
 /// are those of `add_wide_rows`.
 template <std::size_t vectors, class T, class Rows>
 [[gnu::always_inline]] inline void add_vector_rows(const Rows& rows, std::int64_t first, std::int64_t count,

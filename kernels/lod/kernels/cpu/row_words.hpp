@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 /// @file
-/// Rows of a few numbers as 32-bit words, which are moved about within vectors by places that are known at run time
-/// only: one kernel serves rows of every size and type.
+/// Rows of a few numbers as 32-bit words, which are permuted within vectors by places that are computed at run time:
+/// one kernel for rows of every size and type.
 #pragma once
 
 #include <lod/core/target.hpp>
@@ -22,7 +22,7 @@
 #if LOD_MOVES_WORDS
 namespace lod::inline LOD_INTERFACE::kernel::inline LOD_TARGET::cpu {
 
-/// A vector of words. As floats: what is only loaded, moved and stored keeps its bits.
+/// A vector of words, as floats: numbers that are only loaded, permuted and stored keep their bits.
 using Words = Vector<float>;
 inline constexpr std::int64_t word_lanes = lanes<float>;
 /// Where each word of a result comes from.
@@ -83,12 +83,18 @@ class RepeatedRow {
 
   explicit RepeatedRow(std::int64_t row_words) noexcept
       : row_words_(row_words), period_(row_words * (row_words <= few_words ? short_rows : word_lanes)) {
-    for (std::int64_t i = 0, column = 0; i < word_lanes + period_ + row_words; ++i) {
-      places_[i] = static_cast<std::int32_t>(column);
-      column = column + 1 == row_words ? 0 : column + 1;
+    const auto columns = static_cast<std::int32_t>(row_words);
+    for (std::int32_t i = 0, column = 0; i < word_lanes; ++i) {
+      places_[i] = column;
+      before_[i] = column == 0 ? 0 : columns - column;
+      column = column + 1 == columns ? 0 : column + 1;
     }
-    for (std::int64_t i = 0; i < word_lanes; ++i) {
-      before_[i] = static_cast<std::int32_t>((word_lanes * row_words - i) % row_words);
+    const WordPlaces all(columns), step(static_cast<std::int32_t>(word_lanes) % columns);
+    WordPlaces place = WordPlaces::load_unaligned(places_);
+    for (std::int64_t i = word_lanes; i < word_lanes + period_ + row_words; i += word_lanes) {
+      place += step;
+      place = xsimd::select(place < all, place, place - all);
+      place.store_unaligned(places_ + i);
     }
   }
 
@@ -101,9 +107,8 @@ class RepeatedRow {
     return {load(x, first, 0), load(x + first, row_words_ - first, 0)};
   }
 
-  /// Calls body(at, first, end, vector) for the vectors of so many copies that go to y: words [first, end) of a vector
-  /// are those from y + at + first on. There is room for `room` rows: what is written after the copies is overwritten
-  /// later.
+  /// Calls body(at, first, end, vector) for the vectors of `copies` copies that go to y: words [first, end) of a vector
+  /// go to y + at + first on. There is room for `room` rows: what is written after the copies is overwritten later.
   template <class Body>
   [[gnu::always_inline]] void for_each_vector(const Row& row, std::int64_t copies, std::int64_t room, const void* y,
                                               const Body& body) const noexcept {
@@ -131,7 +136,7 @@ class RepeatedRow {
   std::int64_t row_words_;
   std::int64_t period_;
   std::int32_t before_[word_lanes];  ///< the column of the word that is i words before a row
-  std::int32_t places_[static_cast<std::size_t>(word_lanes + most * word_lanes + most)];
+  std::int32_t places_[static_cast<std::size_t>(2 * word_lanes + most * word_lanes + most)];
 };
 
 /// Rows in reverse order, as many at a time as a vector holds.
@@ -145,9 +150,9 @@ class ReversedRows {
         at_a_time_(word_lanes / row_words),
         short_step_((short_rows + at_a_time_ - 1) / at_a_time_ * at_a_time_) {
     alignas(64) std::int32_t places[word_lanes] = {};
-    for (std::int64_t i = 0; i < at_a_time_ * row_words; ++i) {
-      const std::int64_t row = at_a_time_ - 1 - i / row_words;
-      places[i] = static_cast<std::int32_t>(row * row_words + i % row_words);
+    std::int32_t* place = places;
+    for (std::int64_t first = (at_a_time_ - 1) * row_words; first >= 0; first -= row_words) {
+      for (std::int64_t i = 0; i < row_words; ++i) *place++ = static_cast<std::int32_t>(first + i);
     }
     places_ = WordPlaces::load_aligned(places);
   }

@@ -26,7 +26,7 @@ namespace lod::inline LOD_INTERFACE::kernel::inline LOD_TARGET::cpu {
 /// run overwrites. So no branch depends on its length.
 class ShortRuns {
  public:
-  /// Whether this pays: the runs are short on average, and none is so long that threads should share it.
+  /// Whether runs are these: short on average, and none so long that threads should share it.
   static bool are(const Segments& runs, std::int64_t row_bytes) noexcept {
     return row_bytes % read_bytes == 0 && runs.rows() * row_bytes <= runs.size * most_bytes &&
            runs.max_rows * row_bytes <= grain;

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 /// @file
-/// Logarithms of probabilities, a row of them for each step of a sequence, that stay near 0: scores of paths, and sums
+/// Logarithms of probabilities, one row for each step of a sequence, which are kept near 0: scores of paths, and sums
 /// of exponentials over a row.
 #pragma once
 
@@ -50,13 +50,14 @@ class ScoreRow {
  public:
   explicit ScoreRow(A* scores) noexcept : scores_(scores) {}
 
-  /// The next scores, of the tags from j on.
+  /// Puts the scores of the tags from j on.
   [[gnu::always_inline]] void put(std::int64_t j, const Vector<A>& unbounded) noexcept {
     const Vector<A> numbers = bounded<A>(unbounded);
     best_ = xsimd::select(exceeds(numbers, best_), numbers, best_);
     store<A>(scores_ + j, numbers);
   }
-  /// When all scores have been put: what is subtracted. NaN makes all scores NaN.
+  /// To be called when all scores have been put: subtracts the best from all of them, unless it is -inf, and returns
+  /// what it has subtracted. NaN makes all scores NaN.
   A shift(std::int64_t stride) const noexcept {
     const A best = greatest_lane(best_);
     const A by = best == -std::numeric_limits<A>::infinity() ? A{} : best;
@@ -71,14 +72,14 @@ class ScoreRow {
   Vector<A> best_ = Vector<A>(-std::numeric_limits<A>::infinity());
 };
 
-/// log(sum(e^x)), as the greatest number and what the others add: close to a number, their difference is exact.
+/// log(sum(e^x)) in two parts, the greatest number and what the others add, so that its difference from a number close
+/// to it is exact.
 template <class A>
 struct LogSum {
   A greatest, rest;
   A total() const noexcept { return greatest + rest; }
 };
-/// That over so many numbers; +inf counts as the greatest finite number. -inf if there is none that is not
-/// -inf; NaN if one is.
+/// The LogSum of `count` numbers; +inf counts as the greatest finite number. -inf if all are -inf; NaN if one is NaN.
 template <class T>
 LogSum<Accumulator<T>> log_sum_of_row(const T* x, std::int64_t count) {
   using A = Accumulator<T>;

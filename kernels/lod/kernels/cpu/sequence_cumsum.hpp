@@ -189,7 +189,7 @@ class RunningSums {
   }
 
  private:
-  /// Sums `count` rows from x on, or backwards from there, over so many vectors of columns from `first` on, the last of
+  /// Sums `count` rows from x on, or backwards from there, over several vectors of columns from `first` on, the last of
   /// which has `width` numbers.
   template <std::size_t vectors>
   void sum_columns(const T* x, std::int64_t count, std::int64_t first, std::int64_t width, const Base& base, A* totals,
@@ -271,7 +271,7 @@ struct Kernel<SequenceCumsum> {
     cpu::LongSequences long_ones(executor, sequences,
                                  cpu::longest_alone(executor, sequences, row_bytes, chunk_rows(row_size)));
     const Workspace::Loan<A> numbers(executor.workspace(), 2 * leaves_of(long_ones.longest()) * row_size);
-    // In place, the cache lines are in the cache already.
+    // In place, the lines are already in the cache.
     const bool in_place = static_cast<const void*>(x) == y;
     const cpu::LargeOutput output(in_place ? 0 : lod::detail::bytes_of<Y>(sequences.rows(), row_size));
     cpu::parallel_sequences(executor, sequences, row_bytes, [&](std::int64_t begin, std::int64_t end, int thread) {

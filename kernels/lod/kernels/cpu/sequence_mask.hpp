@@ -22,7 +22,7 @@ struct Kernel<SequenceMask> {
     const std::int64_t bytes = count * max_length * static_cast<std::int64_t>(sizeof(U));
     cpu::parallel_ranges(executor, count * max_length, bytes, [&](std::int64_t begin, std::int64_t end) {
       for (std::int64_t i = begin / std::max<std::int64_t>(max_length, 1); i * max_length < end; ++i) {
-        // The elements of length i that this part has, and the end of the ones among them.
+        // This part's elements for length i, and where the ones among them end.
         const std::int64_t first = i * max_length;
         const std::int64_t low = std::max<std::int64_t>(begin - first, 0), high = std::min(end - first, max_length);
         const std::int64_t ones = std::clamp(lengths[i], low, high);

@@ -190,7 +190,7 @@ void join_chunk_moments(const MomentsScratch<A>& scratch, A* all, std::int64_t r
   });
 }
 
-/// What is known of a column whose sums have become infinite or NaN.
+/// The MeanVarNumbers of a column whose sums have become infinite or NaN.
 template <class T>
 [[gnu::noinline]] MeanVarNumbers<Accumulator<T>> careful_column(const ContiguousRows<T>& rows, std::int64_t count,
                                                                 std::int64_t column, bool unbiased) {
@@ -199,7 +199,7 @@ template <class T>
   return careful_mean_var<A>(read, count, unbiased, MomentsArithmetic());
 }
 
-/// Works out means and variances from moments(column), which are a number's or a vector's.
+/// Computes means and variances from moments(column), of single numbers or of vectors.
 template <class T, class MomentsOf>
 void finish_moments(const ContiguousRows<T>& rows, std::int64_t count, bool unbiased,
                     const MomentsScratch<Accumulator<T>>& scratch, const MomentsOf& moments) {
@@ -224,7 +224,8 @@ void finish_moments(const ContiguousRows<T>& rows, std::int64_t count, bool unbi
   }
 }
 
-/// Means and variances of short sequences of narrow rows: the sums of one after the other, then all at once.
+/// Means and variances of short sequences of narrow rows: the sums of one sequence after the other, then the results of
+/// all at once.
 template <class T>
 class NarrowMoments {
   using A = Accumulator<T>;
@@ -233,7 +234,7 @@ class NarrowMoments {
  public:
   explicit NarrowMoments(std::int64_t row_size) noexcept : row_size_(row_size) {}
 
-  /// Where those from `first` on end that are handled together; `first` where there is none.
+  /// The end of the sequences from `first` on that are handled together; `first` if there are none.
   std::int64_t block_end(const Segments& sequences, std::int64_t first, std::int64_t end) const noexcept {
     if (row_size_ > narrow_row_size) return first;
     const std::int64_t stop = std::min(end, first + most / row_size_);

@@ -31,7 +31,7 @@ struct PaddedRows {
   std::int64_t first;    ///< the position of the first kept row
 };
 
-/// Blocks of at most so many numbers are written as whole vectors, however long the sequence: no branch depends on it.
+/// Blocks of at most this size are written as whole vectors, so that no branch depends on the length of the sequence.
 inline constexpr std::int64_t short_block = 64;
 static_assert(short_block + 32 <= LineWriter<double>::room);
 

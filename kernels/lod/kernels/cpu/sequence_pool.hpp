@@ -42,7 +42,9 @@ void pool_sums(const CpuExecutor& executor, const T* x, const Segments& sequence
     if (type != PoolType::SUM) return sum_sequences_exactly<T>(executor, sequences, row_size, rows_of, finish);
   }
   if (row_size == 1) {
-    const auto each = [=](std::int64_t i) { return sum_narrow_sequences<1, T>(sequences, i, rows_of, finish); };
+    const auto each = [=](std::int64_t i, std::int64_t count) {
+      return sum_narrow_sequences<1, T>(sequences, i, count, rows_of, finish);
+    };
     if constexpr (ShortSequences<T>::available) {
       const auto pool = [=](const ShortSequences<T>& some, std::int64_t i, T* pooled) {
         return some.pool_sums(i, type, pad_value, pooled);
@@ -111,7 +113,7 @@ void pool_extremes(const Rows& rows, std::int64_t length, std::int64_t row_size,
       }
       *y = static_cast<T>(lane[0]);
       if constexpr (std::floating_point<A>) {
-        // Zeros of both signs are equal: the first one wins, in whatever lane it was.
+        // Zeros of both signs are equal: the first one wins, whichever lane it was in.
         if (lane[0] == 0) *y = *std::find(x, x + length, *y);
       }
       return;
@@ -141,8 +143,8 @@ template <class T>
 inline Vector<T> bits_of_places(const xsimd::batch<Place<T>>& places) noexcept {
   return std::bit_cast<Vector<T>>(places);
 }
-/// So many vectors of rows [first, last), from `column` on: what wins against `y` replaces it, and the row's number
-/// replaces the one in `place`. Both stay in registers meanwhile.
+/// For several vectors of rows [first, last), from `column` on: numbers that win replace those in `y`, and their rows
+/// those in `place`. Both stay in registers meanwhile.
 template <bool minimum, std::size_t vectors, class T, class Rows>
 inline void keep_rows_and_places(const Rows& rows, std::int64_t first, std::int64_t last, std::int64_t column, T* y,
                                  Place<T>* place) {
@@ -211,7 +213,7 @@ void pool_extremes_and_places(const Rows& rows, std::int64_t length, std::int64_
     }
     if (row_size == 1) {
       pool_extremes<minimum>(rows, length, 1, y);
-      // Equal to it, or a NaN as it is one: zeros of both signs are equal, and so are all NaNs.
+      // Equal numbers, where zeros of both signs are equal, and so are all NaNs.
       const auto best = static_cast<Accumulator<T>>(*y);
       const auto stands = [best](const T& number) {
         const auto a = static_cast<Accumulator<T>>(number);

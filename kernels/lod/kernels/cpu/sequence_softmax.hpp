@@ -121,7 +121,7 @@ class Softmax {
   bool shifted_ = false;
 };
 
-/// A sequence of at most so many numbers keeps its exponentials in scratch memory, which fits the second-level cache;
+/// The exponentials of a sequence of at most this size are kept in scratch memory, which fits the second-level cache;
 /// those of a longer one are computed twice.
 inline constexpr std::int64_t kept_numbers = 65536;
 

@@ -3,9 +3,9 @@
 /// Sorting the rows of sequences on the CPU.
 ///
 /// Sequences of up to some hundred rows go through a sorting network, many side by side (short_sort.hpp). Longer ones,
-/// and those with few others of their kind beside them, are sorted alone, by vectors too (row_order.hpp). Where keys
-/// and row numbers do not fit these, each row becomes an entry: an integer key that orders as the numbers do, and the
-/// row's position in its sequence. No two entries are equal, so every sorting algorithm gives the same result: they are
+/// and those with few similar ones beside them, are sorted alone, also by vectors (row_order.hpp). If keys and row
+/// numbers do not fit these, each row becomes an entry: an integer key that orders as the numbers do, and the row's
+/// position in its sequence. No two entries are equal, so every sorting algorithm gives the same result: they are
 /// sorted by radix, and those that threads share are merged from sorted parts.
 #pragma once
 
@@ -29,7 +29,7 @@
 
 namespace lod::inline LOD_INTERFACE::kernel::inline LOD_TARGET::cpu {
 
-/// More entries with keys of 32 bits are sorted quicker by radix than by vectors.
+/// From this size on, entries with keys of 32 bits are sorted faster by radix than by vectors.
 inline constexpr std::int64_t radix_rows = 16384;
 
 /// Sorts entries whose rows ascend, using `scratch` of the same size. Returns the one of the two that holds the result.
@@ -122,9 +122,9 @@ struct Kernel<SequenceSort> {
   template <class Entry, class T>
   static void sort(const CpuExecutor& executor, const T* x, const Segments& sequences, bool descending, T* y,
                    std::int64_t* index) {
-    using Rows = std::conditional_t<cpu::has_narrow_key<T>, cpu::NarrowRows, cpu::WideRows>;
+    using Rows = std::conditional_t<has_narrow_key<T>, cpu::NarrowRows, cpu::WideRows>;
     // The most rows that vectors put in order.
-    constexpr std::int64_t most = cpu::has_narrow_key<T> ? cpu::radix_rows : Rows::most;
+    constexpr std::int64_t most = has_narrow_key<T> ? cpu::radix_rows : Rows::most;
     const auto row_bytes = static_cast<std::int64_t>(8 * sizeof(Entry));  // read and written several times
     const bool sorts_numbers = cpu::sorts_tiles<T> && !index;
     const std::int64_t step = std::min(sequences.max_rows, cpu::longest_alone(executor, sequences, row_bytes, grain));
@@ -150,7 +150,7 @@ struct Kernel<SequenceSort> {
       } else {
         auto* const entries = reinterpret_cast<Entry*>(words);
         for (std::int64_t row = 0; row < rows; ++row) {
-          entries[row] = Entry(cpu::sort_key(x[first + row], descending), row);
+          entries[row] = Entry(sort_key(x[first + row], descending), row);
         }
         const Entry* const sorted = cpu::radix_sort(entries, entries + rows, rows);
         cpu::write_rows([&](std::int64_t k) { return sorted[k].row(); }, rows, x, first, to, places);
@@ -178,7 +178,7 @@ struct Kernel<SequenceSort> {
       Entry* const entries = memory.data();
       cpu::parallel_ranges(executor, rows, rows * row_bytes, [&](std::int64_t begin, std::int64_t end) {
         for (std::int64_t row = begin; row < end; ++row) {
-          entries[row] = Entry(cpu::sort_key(x[first + row], descending), row);
+          entries[row] = Entry(sort_key(x[first + row], descending), row);
         }
       });
       const Entry* const sorted = cpu::radix_sort(executor, entries, entries + rows, rows);

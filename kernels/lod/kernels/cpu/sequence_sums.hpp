@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 /// @file
-/// The sums of the rows of many sequences on the CPU: short ones by a thread each, or many at once, long ones by all.
+/// The sums of the rows of many sequences on the CPU: each short sequence on one thread, perhaps many at once; long
+/// ones on all threads.
 #pragma once
 
 #include <lod/core/sizes.hpp>
@@ -121,20 +122,21 @@ template <class T, class Rows, class Finish>
   }
 }
 
-/// Calls write(i, sums) for those of the `short_sequences` sequences from `first` on that have 1 to `leaf_rows` rows of
-/// so many vectors: the sums are a `VectorRow`, the registers in which they add up. Returns a bit for each of the other
-/// sequences, and for all of them if a sum is not finite. Sequence i has the rows rows_of(i, thread), for any thread.
-/// Contiguous rows may be narrower: whole vectors are read of them, too, with the first numbers of the next row. So may
-/// other rows of one vector, where `load` reads a part of it by a mask.
+/// Calls write(i, sums) for those of the `count` sequences, at most `short_sequences`, from `first` on that have 1 to
+/// `leaf_rows` rows, of several vectors each: the sums are a `VectorRow`, the registers in which they add up. Returns a
+/// bit for each of the other sequences, and for all of them if a sum is not finite. Sequence i has the rows rows_of(i,
+/// thread), for any thread. Contiguous rows may be narrower: whole vectors are read all the same, with the first
+/// numbers of the next row. Other rows of one vector may be narrower too, if `load` reads a part of it by a mask.
 template <std::size_t vectors, class T, class RowsOf, class Write>
-unsigned sum_vector_rows(const Segments& all, std::int64_t first, const RowsOf& rows_at, const Write& write_one) {
+unsigned sum_vector_rows(const Segments& all, std::int64_t first, std::int64_t count, const RowsOf& rows_at,
+                         const Write& write_one) {
   // Copies, as in `sum_sequences`.
   const Segments sequences = all;
   const RowsOf rows_of = rows_at;
   const Write write = write_one;
   unsigned others = 0;
   [[maybe_unused]] Vector<T> total(T{});  // of all sums: finite only if they all are
-  for (std::int64_t k = 0; k < short_sequences; ++k) {
+  for (std::int64_t k = 0; k < count; ++k) {
     const std::int64_t i = first + k, length = sequences.length(i);
     if (length < 1 || length > leaf_rows) {
       others |= 1U << k;
@@ -177,13 +179,14 @@ unsigned sum_vector_rows(const Segments& all, std::int64_t first, const RowsOf& 
 
 /// The same for contiguous rows of 1 to 7 columns, where write(i, sums) receives a `NarrowRow`.
 template <std::size_t columns, class T, class RowsOf, class Write>
-unsigned sum_narrow_sequences(const Segments& all, std::int64_t first, const RowsOf& rows_at, const Write& write_one) {
+unsigned sum_narrow_sequences(const Segments& all, std::int64_t first, std::int64_t count, const RowsOf& rows_at,
+                              const Write& write_one) {
   const Segments sequences = all;
   const RowsOf rows_of = rows_at;
   const Write write = write_one;
   unsigned others = 0;
   [[maybe_unused]] Vector<T> total(Accumulator<T>{});  // as in `sum_vector_rows`
-  for (std::int64_t k = 0; k < short_sequences; ++k) {
+  for (std::int64_t k = 0; k < count; ++k) {
     const std::int64_t i = first + k, length = sequences.length(i);
     if (length < 1 || length > leaf_rows) {
       others |= 1U << k;
@@ -307,30 +310,32 @@ void sum_sequences_by_vectors(const CpuExecutor& executor, const Segments& seque
                               const RowsOf& rows_of, const Finish& finish) {
   if constexpr (std::same_as<decltype(rows_of(0, 0)), ContiguousRows<T>>) {
     if (row_size <= narrow_row_size) {
-      return sum_sequences<T>(executor, sequences, row_size, rows_of, finish, [&](std::int64_t first) {
+      const auto some = [&](std::int64_t first, std::int64_t count) {
         return with_narrow_columns<2>(row_size, [&](auto columns) {
-          return sum_narrow_sequences<columns, T>(sequences, first, rows_of, finish);
+          return sum_narrow_sequences<columns, T>(sequences, first, count, rows_of, finish);
         });
-      });
+      };
+      return sum_sequences<T>(executor, sequences, row_size, rows_of, finish, some);
     }
   }
   if constexpr (std::same_as<T, Accumulator<T>>) {
     constexpr bool contiguous = std::same_as<decltype(rows_of(0, 0)), ContiguousRows<T>>;
-    // The sums of narrow rows follow another tree.
+    // Narrow rows are added in another order.
     const bool whole = row_size % lanes<T> == 0;
     const bool readable = whole || contiguous || (masked<T> && row_size < lanes<T>);
     const std::int64_t vectors = row_size > narrow_row_size && readable ? (row_size + lanes<T> - 1) / lanes<T> : 0;
     if (vectors == 1 || vectors == 2 || vectors == 4 || (vectors == 8 && whole)) {
       const std::int64_t more = contiguous ? vectors * lanes<T> - row_size : 0;  // what is read after the last row
-      return sum_sequences<T>(executor, sequences, row_size, rows_of, finish, [&](std::int64_t first) {
-        if (more > 0 && (sequences.rows() - sequences.begin(first + short_sequences)) * row_size < more) {
+      const auto some = [&](std::int64_t first, std::int64_t count) {
+        if (more > 0 && (sequences.rows() - sequences.begin(first + count)) * row_size < more) {
           return all_short_sequences;
         }
-        if (vectors == 1) return sum_vector_rows<1, T>(sequences, first, rows_of, finish);
-        if (vectors == 2) return sum_vector_rows<2, T>(sequences, first, rows_of, finish);
-        if (vectors == 4) return sum_vector_rows<4, T>(sequences, first, rows_of, finish);
-        return sum_vector_rows<8, T>(sequences, first, rows_of, finish);
-      });
+        if (vectors == 1) return sum_vector_rows<1, T>(sequences, first, count, rows_of, finish);
+        if (vectors == 2) return sum_vector_rows<2, T>(sequences, first, count, rows_of, finish);
+        if (vectors == 4) return sum_vector_rows<4, T>(sequences, first, count, rows_of, finish);
+        return sum_vector_rows<8, T>(sequences, first, count, rows_of, finish);
+      };
+      return sum_sequences<T>(executor, sequences, row_size, rows_of, finish, some);
     }
   }
   sum_sequences<T>(executor, sequences, row_size, rows_of, finish);

@@ -21,16 +21,16 @@ namespace lod::inline LOD_INTERFACE::kernel::inline LOD_TARGET::cpu {
 
 /// Sequences of more rows do not fit a tile.
 inline constexpr std::int64_t tile_rows = 256;
-/// A tile that begins with a sequence of at most so many rows takes no longer ones: they would make it tall.
+/// A tile that begins with a sequence of at most this many rows takes no longer ones, which would make it tall.
 inline constexpr std::int64_t low_tile_rows = 32;
 
-/// The sequences of a tile whose vectors have so many lanes.
+/// The sequences of a tile whose vectors have `lanes` lanes.
 template <std::int64_t lanes>
 class TileSequences {
  public:
   /// Takes sequences from `begin` on, before `end`, of at most `tile_rows` rows, or of at most `low_tile_rows` if the
   /// first has no more: up to the first that is longer, and at most as many as there are lanes. Takes none if the first
-  /// is too long, or is longer than `low_tile_rows` with so few beside it that each is better processed alone.
+  /// is too long, or if it is longer than `low_tile_rows` and there are so few that each is better processed alone.
   TileSequences(const Segments& sequences, std::int64_t begin, std::int64_t end) noexcept {
     const std::int64_t most = std::min(lanes, end - begin);
     const bool low = most > 0 && sequences.length(begin) <= low_tile_rows;
@@ -50,7 +50,7 @@ class TileSequences {
   }
 
   std::int64_t size() const noexcept { return size_; }
-  /// Of all sequences together.
+  /// The rows of all sequences together.
   std::int64_t rows() const noexcept { return rows_; }
   std::int64_t longest() const noexcept { return longest_; }
   /// Where sequence k < lanes begins, counted from the start of the first one; a lane without a sequence has no rows.
@@ -98,7 +98,7 @@ class SequenceTile {
         return;
       }
     }
-    // Where the type differs, or the numbers that follow may not be read.
+    // For numbers of another type, or if those that follow must not be read.
     A numbers[static_cast<std::size_t>(width * tile_rows + tile_rows)];
     // There cannot be more; this tells the compiler so and avoids a warning.
     const std::int64_t rows = std::min(sequences.rows(), width * tile_rows);

@@ -18,7 +18,7 @@
 namespace lod::inline LOD_INTERFACE::kernel::inline LOD_TARGET::cpu {
 
 /// Calls body(row, channel, first, columns, greatest, count) for each row of each matrix, where `row` counts the rows
-/// of all sequences: the row's numbers are `columns` ones from x[first] on, and the greatest `count` of them are in the
+/// of all sequences: the row's numbers are the `columns` from x[first] on, and the greatest `count` of them are in the
 /// columns greatest.row(n). `count` is the greatest of `topks`, or the number of columns if that is less.
 template <class T, class Body>
 void for_each_matrix_row(const CpuExecutor& executor, const T* x, const ChannelMatrices& matrices,

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 /// @file
-/// Eight or sixteen short sequences of scalar rows at a time. A sequence of a few numbers is over before the processor
-/// has predicted its length; so nothing here branches on it: each is read as 32 numbers, those after its end are
-/// masked, and all are folded at once by a tree of shuffles. xsimd 8.1 has neither masks nor such shuffles: this is
-/// written for AVX-512 and for AVX2, and elsewhere sequences are processed one by one.
+/// Eight or sixteen short sequences of scalar rows at a time. The length of a sequence of a few numbers is mispredicted
+/// too often, so nothing here branches on it: each is read as 32 numbers, those after its end are masked, and all are
+/// folded at once by a tree of shuffles. xsimd 8.1 has neither masks nor such shuffles: this is written for AVX-512 and
+/// for AVX2, and elsewhere sequences are processed one by one.
 #pragma once
 
 #include <lod/core/target.hpp>
@@ -30,8 +30,8 @@ inline constexpr std::int64_t short_sequences = LOD_SHORT_SEQUENCES_BY_AVX512 ? 
 /// One bit for each of them.
 inline constexpr unsigned all_short_sequences = (1U << short_sequences) - 1;
 
-/// Numbers by their offsets in a tensor, of which a slice has a part: row 0 may be outside of its memory, and so may
-/// what is read of a sequence under a mask. Neither is in an array, so that addresses are worked out as numbers.
+/// Numbers by their offsets in a tensor of which x may be a slice: row 0 may be outside of its memory, and so may
+/// numbers that are read under a mask. Neither is in an array, so addresses are computed as integers.
 class NumbersByOffset {
  public:
   /// x is the number with the offset `first`.
@@ -60,7 +60,7 @@ class ShortSequences<float> {
  public:
   static constexpr bool available = true;
 
-  /// Masked numbers are not read: how far numbers are readable does not matter.
+  /// Masked numbers are not read, so it does not matter how far numbers are readable.
   ShortSequences(const float* x, const Segments& sequences, std::int64_t) noexcept
       : x_(x, sequences.first), offsets_(sequences.offsets) {}
 
@@ -132,11 +132,11 @@ class ShortSequences<float> {
       empty = _mm512_testn_epi64_mask(low, low) | static_cast<unsigned>(_mm512_testn_epi64_mask(high, high)) << 8;
     }
     bool worthwhile() const noexcept { return std::popcount(longer) <= 4; }
-    /// Those that are short but longer than a vector.
+    /// The sequences that are short but longer than a vector.
     unsigned beyond_a_vector() const noexcept {
       return _mm512_cmpgt_epi32_mask(numbers, _mm512_set1_epi32(16)) & ~longer;
     }
-    /// For each, as many of the lowest bits as it has numbers.
+    /// For each sequence, as many low bits as it has numbers.
     __m512i masks() const noexcept {
       const __m512i one = _mm512_set1_epi32(1);
       return _mm512_sub_epi32(_mm512_sllv_epi32(one, numbers), one);
@@ -372,7 +372,7 @@ class ShortSequences<float> {
   struct Masked {
     Masked(const NumbersByOffset& numbers, std::int64_t offset, std::int32_t length) noexcept
         : x(numbers + offset), count(_mm256_set1_epi32(length)) {
-      // What is read after the next ones: the hardware does not recognize such short runs as a stream.
+      // Prefetches what is read after the next ones: the hardware does not recognize such short runs as a stream.
       _mm_prefetch(reinterpret_cast<const char*>(numbers + (offset + 2048)), _MM_HINT_T0);
     }
     __m256 load(int vector) const noexcept { return _mm256_loadu_ps(x + std::ptrdiff_t{8} * vector); }

@@ -36,7 +36,7 @@ inline Vector<T> tile_lengths(const typename SequenceTile<T>::Sequences& sequenc
   return Vector<T>::load_aligned(lengths);
 }
 
-/// Whether there was a NaN or a negative zero among the numbers that it was shown.
+/// Whether there is a NaN or a negative zero among the numbers that it has seen.
 template <class A>
 class StrangeNumbers {
  public:
@@ -72,12 +72,12 @@ class StrangeNumbers {
 #endif
 };
 
-/// Turns vectors of numbers into keys that ascend as the numbers do, or as they descend, and these back.
+/// Turns vectors of numbers into keys that ascend as the numbers ascend, or descend, and back.
 template <class T>
 class TurnedNumbers {
   using A = Accumulator<T>;
   using V = Vector<T>;
-  // Its numbers are computed in signed ones.
+  // Unsigned 64-bit numbers are computed in signed ones.
   static constexpr bool is_wide_unsigned = std::unsigned_integral<T> && sizeof(T) == sizeof(A);
 
  public:
@@ -124,13 +124,13 @@ inline unsigned zeros_and_nans(const xsimd::batch<A>& numbers) noexcept {
 #endif
 }
 
-/// Where x has numbers that are strange, y does not have them after it was sorted by vectors: zeros lost their signs,
-/// and in place of NaNs there are as many infinities at the end. Puts them there, both kinds in the order of x.
+/// Sorting by vectors loses the signs of zeros, and replaces NaNs by infinities at the end. Restores both in y, in the
+/// order of x.
 template <class T>
 void restore_strange(const T* x, std::int64_t count, bool descending, T* y) noexcept {
   using A = Accumulator<T>;
   std::int64_t nan = count, zero = -1;
-  constexpr std::int64_t step = 64;  // of which a word has the bits: a loop's end is guessed wrongly only that often
+  constexpr std::int64_t step = 64;  // the bits of a word: the end of a loop is mispredicted only once for each word
   for (std::int64_t begin = (count - 1) / step * step; begin >= 0; begin -= step) {
     std::uint64_t bits = 0;
     for (std::int64_t i = begin; i < std::min(begin + step, count); i += lanes<T>) {

@@ -80,7 +80,7 @@ const Accumulator<T>* column_maxima(const T* x, std::int64_t rows, std::int64_t 
   add_rows(x + row * row_size, rows - row);
   return maxima;
 }
-/// Scratch memory for the following: so many numbers for up to `count` rows.
+/// The size of scratch memory for the function below, for up to `count` rows.
 inline std::int64_t shared_maxima_scratch(std::int64_t count, std::int64_t row_size) noexcept {
   const std::int64_t step = chunk_rows(row_size);
   return (count + step - 1) / step * row_size;
@@ -131,7 +131,7 @@ inline xsimd::batch<A> softmax_quotient(const xsimd::batch<A>& term, const xsimd
 
 /// In practice nearly all arguments of softmax are so small that their exponentials are finite and nonzero. Then the
 /// maximum need not be known before the first exponential is computed, which saves a pass over x. The sum of a column's
-/// exponentials tells whether that was so: within these bounds none has overflowed, and whatever has underflowed is
+/// exponentials shows whether that was so: within these bounds none has overflowed, and whatever has underflowed is
 /// less than 2^-100 of the sum (an exponential is 0 below 2^-126). A logarithm would lose digits where the numbers are
 /// greater than their differences: there the maximum is always subtracted.
 template <class A>
@@ -143,7 +143,7 @@ inline auto is_plain(const xsimd::batch<A>& sum) noexcept {
   using V = xsimd::batch<A>;
   return (sum >= V(least_plain_sum<A>)) & (sum <= V(greatest_plain_sum<A>));
 }
-/// Whether the sum of at most a leaf of exponentials is beyond these bounds for certain, by the greatest exponent.
+/// Whether the greatest exponent alone shows that the sum of at most a leaf of exponentials is beyond these bounds.
 template <class A>
 inline bool needs_shift(A greatest) noexcept {
   return greatest > A{70} || greatest < A{-25};  // log 2^100 = 69.3..., log(2^-26 / leaf_rows) = -24.2...

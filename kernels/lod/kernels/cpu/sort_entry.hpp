@@ -1,42 +1,17 @@
 // SPDX-License-Identifier: Apache-2.0
 /// @file
-/// What sorting on the CPU orders in place of rows: integer keys that order as the numbers do, each with the position
-/// of its row.
+/// The entries that sorting on the CPU orders in place of rows: integer keys that order as the numbers do, each with
+/// the position of its row.
 #pragma once
 
 #include <lod/core/target.hpp>
+#include <lod/kernels/sort_key.hpp>
 #include <lod/ops/kernel.hpp>
 
-#include <bit>
-#include <concepts>
 #include <cstdint>
-#include <limits>
 #include <type_traits>
 
 namespace lod::inline LOD_INTERFACE::kernel::inline LOD_TARGET::cpu {
-
-/// Whether keys of type T fit 32 bits.
-template <class T>
-inline constexpr bool has_narrow_key =
-    std::integral<T> ? sizeof(T) < 4 || (sizeof(T) == 4 && std::signed_integral<T>) : sizeof(T) <= 4;
-
-/// Ascending keys mean ascending numbers, or descending ones, and NaNs last; -0 and 0 have the same key.
-template <class T>
-inline std::int64_t sort_key(T number, bool descending) noexcept {
-  if constexpr (std::integral<T>) {
-    auto key = static_cast<std::int64_t>(number);
-    if constexpr (sizeof(T) == 8 && std::unsigned_integral<T>) key ^= std::numeric_limits<std::int64_t>::min();
-    return descending ? ~key : key;
-  } else {
-    using A = Accumulator<T>;
-    using Bits = std::conditional_t<sizeof(A) == 4, std::int32_t, std::int64_t>;
-    const auto wide = static_cast<A>(number);
-    if (wide != wide) return std::numeric_limits<Bits>::max();
-    const auto bits = std::bit_cast<Bits>(wide == A{} ? A{} : wide);
-    const Bits key = bits < 0 ? bits ^ std::numeric_limits<Bits>::max() : bits;
-    return descending ? ~key : key;
-  }
-}
 
 /// A 32-bit key and a row number below 2^32 in one integer.
 class NarrowEntry {

@@ -111,7 +111,7 @@ inline void sort_bitonic(V* numbers, std::size_t size, const Order& order) noexc
       for (std::size_t k = begin; k < begin + step; ++k) halve_bitonic(numbers + k, step, order, few);
     }
   };
-  std::size_t sorted = size;  // parts of so many are in place
+  std::size_t sorted = size;  // the size of the parts that are in place
   for (; sorted >= 8; sorted /= 8) halve(sorted / 8, std::make_index_sequence<8>());
   if (sorted == 4) halve(1, std::make_index_sequence<4>());
   if (sorted == 2) halve(1, std::make_index_sequence<2>());

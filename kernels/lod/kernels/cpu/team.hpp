@@ -42,7 +42,7 @@ inline int count_startable_threads(int count) noexcept {
   const std::unique_ptr<Thread[]> threads(new (std::nothrow) Thread[static_cast<std::size_t>(count)]);
   if (!threads) return 0;
   std::mutex end;
-  // Signals are meant for the program's own threads.
+  // Signals go to the program's own threads.
   sigset_t all, before;
   sigfillset(&all);
   pthread_sigmask(SIG_SETMASK, &all, &before);
@@ -76,7 +76,7 @@ struct StartableThreads {
 };
 inline StartableThreads startable_threads;
 
-/// `threads`, or fewer if the system has refused so many.
+/// `threads`, or fewer if the system has refused to start that many.
 inline int limited_threads(int threads) noexcept {
   if (__atomic_load_n(&startable_threads.limited, __ATOMIC_ACQUIRE) == 0) return threads;
   return std::min(threads, __atomic_load_n(&startable_threads.count, __ATOMIC_RELAXED));

@@ -250,8 +250,8 @@ inline xsimd::batch_bool<A> is_negative_zero(const xsimd::batch<A>& numbers) {
   return (numbers == zero) & (xsimd::batch<A>(A{1}) / numbers < zero);
 }
 
-/// Whether functions that also run on GPUs may be called with vectors. When nvcc compiles for a GPU it also parses the
-/// functions for the CPU, to no end, and rejects vectors in functions for both.
+/// Whether functions that also run on GPUs may be called with vectors. When nvcc compiles for a GPU, it also parses the
+/// functions for the CPU, though it does not need them, and rejects vectors in functions for both.
 #ifdef __CUDA_ARCH__
 inline constexpr bool calls_with_vectors = false;
 #else
@@ -315,7 +315,7 @@ inline void convert(const X* x, std::int64_t count, Y* y) {
   convert(x, count, y, [](const auto& number) { return number; });
 }
 
-/// Where rows at random addresses most likely are. What is read only once comes from memory.
+/// Where rows at random addresses most likely are. Rows that are read only once come from memory.
 enum class Whereabouts { CACHE, MEMORY };
 
 /// Prefetches a row that will soon be read or written: random rows are limited by latency, not by bandwidth. At most
@@ -334,7 +334,7 @@ template <class T>
     for (std::int64_t i = 0; i < row_size && i < 4 * line; i += line) __builtin_prefetch(row + i, 0, 3);
   }
 }
-/// Rows at random addresses are prefetched when so many others are still before them.
+/// How many rows ahead rows at random addresses are prefetched.
 inline constexpr std::int64_t prefetch_distance = 32;
 
 /// The compiler does not move any read from after this call to before it.

@@ -3,8 +3,8 @@
 /// Sorting one array by vectors, without a branch that depends on the numbers.
 ///
 /// A block of numbers is a matrix whose columns are the lanes of vectors. A network sorts all columns at once, and the
-/// same comparisons merge neighbouring columns, with those lanes exchanged that meet. Sorted blocks are merged from
-/// memory, some vectors at a time.
+/// same comparisons merge neighbouring columns, after lanes have been exchanged. Sorted blocks are merged from memory,
+/// some vectors at a time.
 #pragma once
 
 #include <lod/core/target.hpp>
@@ -76,7 +76,7 @@ inline void sort_columns(V* rows, std::size_t size, const Order& order) noexcept
 struct KeyedRow {
   Int64Vector key, row;
 };
-/// Of equal keys that of the lesser row is less.
+/// Equal keys are ordered by row.
 struct KeyedRowOrder {
   KeyedRow lesser(const KeyedRow& a, const KeyedRow& b) const noexcept { return choose(a, b, a, b); }
   KeyedRow greater(const KeyedRow& a, const KeyedRow& b) const noexcept { return choose(a, b, b, a); }
@@ -97,15 +97,15 @@ class VectorSort {
   using Row = typename CompilerVector<A>::type;
   using Order = VectorOrder<A>;
   static constexpr std::size_t lanes = sizeof(Row) / sizeof(A);
-  /// So many vectors are merged with as many others at a time.
+  /// The number of vectors that are merged with as many others at a time.
   static constexpr std::size_t step = 4;
   static constexpr auto step_numbers = static_cast<std::int64_t>(step * lanes);
   /// The most vectors of a block: 16 KiB, which stay in the first-level cache.
   static constexpr std::size_t greatest_height = 16384 / sizeof(Row);
 
  public:
-  /// How many numbers there must be room for to sort so many, at least one: what there is beyond them is padded, less
-  /// than a quarter of them and a block.
+  /// How many numbers there must be room for to sort `count`, at least one. The rest is padding: less than a quarter of
+  /// them plus a block.
   static constexpr std::int64_t room(std::int64_t count) noexcept {
     const std::int64_t steps = (count + step_numbers - 1) / step_numbers;
     // Three leading bits: few blocks are smaller than the first one.
@@ -113,7 +113,7 @@ class VectorSort {
     return (steps + unit - 1) / unit * unit * step_numbers;
   }
 
-  /// Sorts `size` numbers, which is a `room`; overwrites `scratch`, of the same size.
+  /// Sorts `size` numbers, where `size` is a result of `room`; overwrites `scratch`, of the same size.
   static void sort(A* numbers, A* scratch, std::int64_t size) noexcept { sort(numbers, scratch, size, false); }
 
  private:
@@ -152,15 +152,15 @@ class VectorSort {
       std::copy_n(rows, height, block);
       std::fill(block + height, block + lanes, rows[0]);
       transpose(block);
-      // Each is followed by numbers that the next one overwrites, and the last by such as are not copied.
+      // Each is followed by numbers that the next one overwrites; those after the last are not copied.
       alignas(64) A all[(lanes + 1) * lanes];
       for (std::size_t lane = 0; lane < lanes; ++lane) put(block[lane], all + lane * height);
       std::memcpy(to, all, height * sizeof(Row));
     }
   }
 
-  /// Sorts neighbouring lanes of each vector: of two whose numbers differ in `bit`, the one without it gets the lesser;
-  /// then by all lower bits.
+  /// Sorts neighbouring lanes of each vector: of two lanes whose indices differ in `bit`, the one without it gets the
+  /// lesser number; then by all lower bits.
   template <std::size_t bit>
   [[gnu::always_inline]] static void sort_lanes(Row& row, const Order& order) noexcept {
     if constexpr (bit > 0) {
@@ -212,7 +212,7 @@ class VectorSort {
       std::memcpy(to, all, sizeof(Row) * step);
       to += step_numbers;
       if (a == ends[0] && b == ends[1]) break;
-      // The next are those whose first number is less, so that nothing less than what is written remains.
+      // Next come the vectors whose first number is less, so that nothing less than what is written remains.
       const bool takes_a = a != ends[0] && (b == ends[1] || !(*b < *a));
       std::memcpy(all, takes_a ? a : b, sizeof(Row) * step);
       (takes_a ? a : b) += step_numbers;

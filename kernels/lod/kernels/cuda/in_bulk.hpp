@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 /// @file
-/// What runs on GPUs where no kernel is written for them: the kernels in bulk.
+/// Kernels in bulk on GPUs, for tags without a kernel of their own there.
 #pragma once
 
 #include <lod/core/target.hpp>

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 /// @file
-/// What goes with the kernels for GPUs, whatever compiler compiles it: that they are there, and what the CPU does about
-/// sequences on a GPU.
+/// The part of the GPU back end that any compiler can compile: the statement that kernels exist, and what the CPU does
+/// for sequences on a GPU.
 #pragma once
 
 #include <lod/core/device.hpp>
@@ -16,14 +16,14 @@
 #include <cstdint>
 
 namespace lod::inline LOD_INTERFACE {
-/// All but what would have to wait.
+/// All operations but those that would have to wait.
 template <class Op>
 inline constexpr bool has_kernels<Op, Cuda> = !on_cpu_only<Op>;
 }  // namespace lod::inline LOD_INTERFACE
 
 namespace lod::inline LOD_INTERFACE::kernel::inline LOD_TARGET {
 
-/// What one call enqueues comes before what the next one does: one thread, in order.
+/// One thread, in order: what one call enqueues comes before what the next call enqueues.
 template <class Body>
 void launch(ForEachSequence, const CudaExecutor&, const Segments& sequences, const Body& body) {
   for (std::int64_t i = 0; i < sequences.size; ++i) body(i);

@@ -124,8 +124,8 @@ __global__ void __launch_bounds__(threads_per_block) call_warp_body(std::int64_t
 /// The bytes of shared memory that stage the numbers of a warp's sequences.
 inline constexpr int staged_bytes = 4096;
 
-/// Each thread of a warp has a sequence, whose numbers are far from those of the others: the warp brings them all to
-/// shared memory, with coalesced accesses, and takes them from there after the bodies have been called.
+/// Each thread of a warp has a sequence, far from those of the other threads: the warp copies all of them to shared
+/// memory, with coalesced accesses, and back after the bodies have been called.
 template <class T, class Body>
 __global__ void __launch_bounds__(threads_per_block) call_staged_body(Segments sequences, const T* x, T* y, Body body) {
   constexpr int warps = threads_per_block / warp_threads;
@@ -257,7 +257,7 @@ class System<CudaExecutor> {
   void scan(std::int64_t count, const Number& number, const Body& body) const {
     by_thrust("thrust::inclusive_scan", [&](const auto& all) { all.scan(count, number, body); });
   }
-  // Where a compiled library has it, each file does not compile it again: see kernels/instantiate.
+  // If a compiled library contains it, other files do not compile it again: see kernels/instantiate.
   template <class Key, class Value>
   Pairs<Key, Value> sort_pairs(const Pairs<Key, Value>& pairs, const Pairs<Key, Value>& others, std::int64_t count,
                                int bits) const;

@@ -18,8 +18,9 @@ namespace lod::inline LOD_INTERFACE::kernel::inline LOD_TARGET::bulk {
 inline constexpr int threads_of_column = 4;
 
 /// One of `threads` threads: it has the lanes `thread`, `thread` + threads, and so on. An Exchange reads words of the
-/// other threads, all of which must call it together: down(word, distance) returns the word of the thread so far after,
-/// up(word) that of the thread before, first(word) that of the first. meet() lets each read what the others wrote.
+/// other threads, all of which must call it together: down(word, distance) returns the word of the thread `distance`
+/// after this one, up(word) that of the thread before, first(word) that of the first. meet() lets each read what the
+/// others wrote.
 template <class Exchange, int threads = threads_of_column>
 class ThreadLanes {
  public:

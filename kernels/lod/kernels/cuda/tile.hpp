@@ -13,12 +13,12 @@
 
 namespace lod::inline LOD_INTERFACE::kernel::inline LOD_TARGET::bulk {
 
-/// Neighbouring rows that the threads of a block process side by side: first they find the sequence of each row, once
-/// per row, and then they process the elements. If the sequences have no marks, those of the first and the last row are
-/// sought among all sequences; those of the rows between them, among few.
+/// Neighbouring rows that the threads of a block process side by side: first they find the sequence of each row, then
+/// they process the elements. Without marks, the sequences of the first and the last row are searched for among all
+/// sequences, those of the rows in between among few.
 class Tile {
  public:
-  /// The rows of a tile: about so many elements, but at least one row.
+  /// The rows of a tile of about `elements` elements; at least one.
   static std::int64_t rows_of(std::int64_t row_size, std::int64_t elements) noexcept {
     return std::max<std::int64_t>(elements / row_size, 1);
   }
