@@ -40,6 +40,10 @@ inline batch<std::int64_t, avx512bw> select(const batch_bool<std::int64_t, avx51
 }  // namespace xsimd
 #endif
 
+#ifdef __CUDACC__  // it passes `#pragma GCC unroll` on, but warns that it does not know it
+#  pragma nv_diag_suppress 1675
+#endif
+
 namespace lod::inline LOD_INTERFACE::kernel::inline LOD_TARGET::cpu {
 
 template <class T>
