@@ -120,7 +120,7 @@ inline void keep_rows(const Rows& rows, std::int64_t length, std::int64_t row_si
     const auto read = [rest](const T* row, std::size_t v) {
       return v + 1 < vectors ? load(row + v * Vector<T>::size) : load(row + full, rest, Accumulator<T>{});
     };
-    keep_each_row<minimum, vectors, T>(rows, length, read, best);
+    keep_halves<minimum, vectors, T>(rows, length, read, best);
   }
 #pragma GCC unroll 16
   for (std::size_t v = 0; v + 1 < vectors; ++v) store<T>(y + v * Vector<T>::size, best[v]);

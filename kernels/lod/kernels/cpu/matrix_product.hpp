@@ -53,10 +53,6 @@ struct Block {
   std::int64_t term_stride;
 };
 
-#ifdef __CUDACC__  // it passes the pragma on, but warns that it does not know it
-#  pragma nv_diagnostic push
-#  pragma nv_diag_suppress 1675
-#endif
 /// rows x (vectors * lanes) sums of `count` products each, in registers. The columns of b are contiguous. The rows of
 /// `tile` are `vectors` vectors apart.
 template <std::int64_t rows, std::int64_t vectors, class A>
@@ -87,9 +83,6 @@ inline void multiply_registers(const Block<A>& a, const Block<A>& b, std::int64_
     for (std::int64_t v = 0; v < vectors; ++v) sums[row][v].store_aligned(tile + (row * vectors + v) * width);
   }
 }
-#ifdef __CUDACC__
-#  pragma nv_diagnostic pop
-#endif
 
 /// The product of two operands, m x k and k x n, computed in numbers of type A.
 template <class A, class Left, class Right>

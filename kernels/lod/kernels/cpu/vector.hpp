@@ -40,6 +40,10 @@ inline batch<std::int64_t, avx512bw> select(const batch_bool<std::int64_t, avx51
 }  // namespace xsimd
 #endif
 
+#ifdef __CUDACC__  // it passes `#pragma GCC unroll` on, but warns that it does not know it
+#  pragma nv_diag_suppress 1675
+#endif
+
 namespace lod::inline LOD_INTERFACE::kernel::inline LOD_TARGET::cpu {
 
 template <class T>
@@ -146,6 +150,12 @@ inline Vector<T> load(const T* x, std::int64_t count, Accumulator<T> fill) {
   if constexpr (lod::detail::Half<T>) {
     const auto first = __builtin_bit_cast(Vector<T>, HalfVector::load(x, std::max<std::int64_t>(count, 0)));
     return xsimd::select(first_lanes<T>(count), first, Vector<T>(fill));
+  } else if constexpr (std::same_as<T, float>) {
+    // Not by an array: a vector would wait until the numbers that were written one by one are in the cache.
+    HalfVector::Floats numbers{};
+#pragma GCC unroll 16
+    for (std::int64_t i = 0; i < lanes<T>; ++i) numbers[i] = i < count ? x[i] : fill;
+    return __builtin_bit_cast(Vector<T>, numbers);
   } else {
     alignas(64) Accumulator<T> wide[Vector<T>::size];
     for (std::int64_t i = 0; i < lanes<T>; ++i) wide[i] = i < count ? static_cast<Accumulator<T>>(x[i]) : fill;
