@@ -165,7 +165,10 @@ class NarrowExponentials {
       const auto call_all = [&](const RepeatedColumns<columns, Numbers>&... number) {
         for (std::int64_t k = block.begin(i) * row_size; k < end;) {
 #pragma GCC unroll 16
-          for (std::size_t v = 0; v < columns && k < end; ++v, k += lanes<T>) body(k, end - k, number.vector[v]...);
+          for (std::size_t v = 0; v < columns; ++v, k += lanes<T>) {
+            if (k >= end) break;  // as the loop's condition it would make g++ warn at -O0
+            body(k, end - k, number.vector[v]...);
+          }
         }
       };
       call_all(RepeatedColumns<columns, Numbers>(numbers + i * row_size)...);

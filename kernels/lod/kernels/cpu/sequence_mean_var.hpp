@@ -66,7 +66,8 @@ void narrow_leaf_distances(const ContiguousRows<T>& rows, std::int64_t count, Ac
     for (std::size_t v = 0; v < vectors; ++v) add(v, load(x + v * V::size) - shifts.vector[v % columns]);
   }
 #pragma GCC unroll 16
-  for (std::size_t v = 0; v < vectors && left > 0; ++v, left -= lanes<T>, readable -= lanes<T>, x += lanes<T>) {
+  for (std::size_t v = 0; v < vectors; ++v, left -= lanes<T>, readable -= lanes<T>, x += lanes<T>) {
+    if (left <= 0) break;  // as the loop's condition it would make g++ warn at -O0
     const V distance = load_first(x, left, A{}, readable) - shifts.vector[v % columns];
     add(v, xsimd::select(first_lanes<T>(left), distance, V(A{})));
   }

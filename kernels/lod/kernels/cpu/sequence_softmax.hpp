@@ -242,7 +242,8 @@ inline void softmax_grad_narrow(const T* dy, const T* y, std::int64_t rows, T* d
   for (auto& sum : sums) sum = Vector<T>(A{});
   for (std::int64_t i = 0; i < numbers;) {
 #pragma GCC unroll 16
-    for (std::size_t v = 0; v < narrow_vectors<columns, T> && i < numbers; ++v, i += lanes<T>) {
+    for (std::size_t v = 0; v < narrow_vectors<columns, T>; ++v, i += lanes<T>) {
+      if (i >= numbers) break;  // as the loop's condition it would make g++ warn at -O0
       Vector<T> term = softmax_grad_term<logarithm>(load_first(dy + i, numbers - i, A{}, room - i),
                                                     load_first(y + i, numbers - i, A{}, room - i));
       // Rounded before it is added, as in sequences of more than a leaf; g++ would fuse the two.
@@ -262,7 +263,8 @@ inline void softmax_grad_narrow(const T* dy, const T* y, std::int64_t rows, T* d
     for (std::size_t v = 0; v < columns; ++v) write(i + static_cast<std::int64_t>(v) * lanes<T>, lanes<T>, v);
   }
 #pragma GCC unroll 16
-  for (std::size_t v = 0; v < columns && i < numbers; ++v, i += lanes<T>) {
+  for (std::size_t v = 0; v < columns; ++v, i += lanes<T>) {
+    if (i >= numbers) break;
     write(i, std::min(numbers - i, lanes<T>), v);
   }
 }
