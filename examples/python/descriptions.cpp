@@ -200,6 +200,26 @@ std::vector<Text> all_arguments(const std::vector<lod::OpDesc::Var>& vars) {
   return texts;
 }
 
+/// {X=['x'], Y=['w']}
+std::string text_of(const std::vector<lod::OpDesc::Var>& vars) {
+  std::string text;
+  for (const lod::OpDesc::Var& var : vars) {
+    const auto arguments = py::repr(py::cast(to_texts(var.arguments))).cast<std::string>();
+    text += (text.empty() ? "" : ", ") + var.parameter + "=" + arguments;
+  }
+  return "{" + text + "}";
+}
+
+/// As PaddlePaddle prints operators: {Out=['y']} = mul(inputs={X=['x'], Y=['w']}, x_num_col_dims = 1)
+std::string text_of(const lod::OpDesc& op) {
+  std::string text = text_of(op.outputs) + " = " + op.type + "(inputs=" + text_of(op.inputs);
+  for (const Attr& attr : op.attrs) {
+    const bool unknown = attr.type == AttrType::SCALAR || attr.type == AttrType::SCALARS;
+    text += ", " + attr.name + " = " + (unknown ? "?" : py::repr(value_of(attr)).cast<std::string>());
+  }
+  return text + ")";
+}
+
 void bind_operator(py::module_& module) {
   py::class_<lod::OpDesc>(module, "Operator", "An operator: its type, the variables of its parameters, attributes.")
       .def(py::init(&make_operator), py::arg("type"), py::arg("inputs") = py::dict(), py::arg("outputs") = py::dict(),
@@ -234,7 +254,8 @@ void bind_operator(py::module_& module) {
           "to_proto", [](const lod::OpDesc& self) { return py::bytes(lod::encode(self)); }, "The bytes of its OpDesc.")
       .def(
           "__eq__", [](const lod::OpDesc& self, const lod::OpDesc& other) { return self == other; }, py::is_operator())
-      .def("__repr__", [](const lod::OpDesc& self) { return Text{"Operator('" + self.type + "')"}; });
+      .def("__repr__", [](const lod::OpDesc& self) { return Text{"Operator('" + self.type + "')"}; })
+      .def("__str__", [](const lod::OpDesc& self) { return Text{text_of(self)}; });
 }
 
 // ---- Variables ----

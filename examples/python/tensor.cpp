@@ -59,7 +59,13 @@ lod::LoD to_lod(py::handle offsets, py::handle lengths) {
   const py::handle given = offsets.is_none() ? lengths : offsets;
   if (given.is_none()) return lod::LoD();
   std::vector<std::vector<std::int64_t>> levels;
-  for (const py::handle level : given) levels.push_back(to_numbers(level));
+  for (const py::handle level : given) {
+    if (!py::isinstance<py::iterable>(level)) {
+      throw py::type_error(offsets.is_none() ? "lengths: expected a list of lengths for each level, such as [[2, 3]]"
+                                             : "lod: expected a list of offsets for each level, such as [[0, 2, 5]]");
+    }
+    levels.push_back(to_numbers(level));
+  }
   return offsets.is_none() ? lod::LoD::from_lengths(levels) : lod::LoD::from_offsets(levels);
 }
 

@@ -265,6 +265,14 @@ class NumPy(WithoutCollector):
         del values
         self.assertTrue(freed)
 
+    def test_levels_are_lists_of_lists(self) -> None:
+        for given, expected in (
+            ({"lengths": [1, 2]}, r"lengths: .*\[\[2, 3\]\]"),
+            ({"lod": [0, 3]}, r"lod: .*\[\[0, 2, 5\]\]"),
+        ):
+            with self.subTest(given=given), self.assertRaisesRegex(TypeError, expected):
+                LoDTensor.from_numpy(np.arange(3.0), **given)
+
     def test_memoryviews(self) -> None:
         view = memoryview(LoDTensor([[(1, 2), (3, 4)]], dtype="int32"))
         self.assertEqual((view.shape, view.strides, view.format, view.readonly), ((2, 2), (8, 4), "i", False))

@@ -332,6 +332,18 @@ class Runs(InProgram):
         self.assertEqual((first.tolist(), y.value.tolist()), ([[2, 4]], [[6, 8]]))
         self.assertFalse(first.numpy().flags.writeable)
 
+    def test_programs_are_printed(self) -> None:
+        x = layer.data("x", [-1, 2])
+        self.program.append_block()
+        self.program.block().append_op("scale", {"X": x}, {"Out": ["it's y"]}, {"scale": 2.0, "bias_after_scale": True})
+        self.assertEqual(
+            str(self.program),
+            "block 0\n"
+            "    Variable('x', dims=[-1, 2], type=FP32)\n"
+            "    {Out=[\"it's y\"]} = scale(inputs={X=['x']}, scale = 2.0, bias_after_scale = True)\n"
+            "block 1, inside block 0",
+        )
+
     def test_errors_say_where(self) -> None:
         x = layer.data("x", [-1, 2])
         y = x * 2

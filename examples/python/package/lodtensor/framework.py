@@ -133,6 +133,12 @@ class Block:
         """The bytes of its BlockDesc."""
         return self.program._core.block_to_proto(self.idx)
 
+    def __str__(self) -> str:
+        """A line for each variable, and one for each operator."""
+        inside = "" if self.parent_idx < 0 else f", inside block {self.parent_idx}"
+        lines = [f"block {self.idx}{inside}", *(repr(self.var(name)) for name in self.vars), *map(str, self.ops)]
+        return "\n    ".join(lines)
+
 
 class Program:
     """Blocks, and the values of the variables that stay from run to run. `with program:` makes it the default one, to
@@ -166,6 +172,10 @@ class Program:
     def to_proto(self) -> bytes:
         """The bytes of its ProgramDesc."""
         return self._core.to_proto()
+
+    def __str__(self) -> str:
+        """Its blocks, each with its variables and operators."""
+        return "\n".join(map(str, self.blocks))
 
     def infer_shapes(self) -> None:
         """Describes what all operators give. InvalidProgram, and nothing changed, where they contradict."""
