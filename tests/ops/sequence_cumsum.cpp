@@ -88,7 +88,7 @@ TEST_CASE("sequence_cumsum: forth, back, with and without the row itself") {
 TEST_CASE("sequence_cumsum: agrees with nested loops for slices of every type, depth, level and row size") {
   for_each_type(AllTypes(), []<class T>(std::type_identity<T>) {
     for_each_random_lod(2, 1, 5, [](Engine& engine, const Lengths& lengths) {
-      for (const std::int64_t row_size : {1, 3, 8, 17}) {
+      for (const std::int64_t row_size : {1, 2, 5, 8, 17}) {
         const auto x = small_integers<T>(engine, LoD::from_lengths(lengths), {row_size});
         const auto slice = x.between(random_number(engine, 0, x.size() > 0), x.size());
         for_each_direction([&](CumsumOptions options) {

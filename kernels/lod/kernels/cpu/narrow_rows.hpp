@@ -1,11 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
 /// @file
-/// Sixteen narrow rows as one array of whole vectors, which are joined column by column in registers.
+/// Sixteen narrow rows as one array of whole vectors, or in a vector each, which are joined column by column in
+/// registers.
 #pragma once
 
 #include <lod/core/target.hpp>
 #include <lod/kernels/cpu/shuffle.hpp>
 #include <lod/kernels/cpu/vector.hpp>
+#include <lod/kernels/sum_tree.hpp>
 
 #include <algorithm>
 #include <concepts>
@@ -101,6 +103,47 @@ template <std::size_t columns, class T, std::size_t rows = 8, class Join>
     for (std::size_t v = 0; v < row.vectors; ++v) row.part[v] = numbers[v];
     return row;
   }
+}
+
+/// The sum of rows of 2 to 7 columns at random addresses, each in a vector of its own, by the tree of `join_rows`: for
+/// types of which a part of a vector is read by a mask.
+template <class T, class Rows>
+[[gnu::always_inline]] inline Vector<T> add_scattered_rows(const Rows& rows, std::int64_t first, std::int64_t count,
+                                                           std::int64_t row_size) {
+  constexpr auto empty = empty_sum<Accumulator<T>>();
+  const auto read = [&](std::int64_t row) __attribute__((always_inline)) {
+    return load(rows.at(first + row), row_size, empty);
+  };
+  // No branch depends on which of four rows is the last one.
+  const auto read_if_any = [&](std::int64_t row) __attribute__((always_inline)) {
+    return load(rows.at(first + std::min(row, count - 1)), row < count ? row_size : 0, empty);
+  };
+  if (count <= 4) {
+    rows.template ask_after<4>(first, narrow_row_size);
+    return (read(0) + read_if_any(2)) + (read_if_any(1) + read_if_any(3));
+  }
+  Vector<T> sums[16];
+#pragma GCC unroll 16
+  for (std::size_t k = 0; k < 16; ++k) sums[k] = Vector<T>(empty);
+  for (std::int64_t row = 0; row < count;) {
+#pragma GCC unroll 16
+    for (std::size_t k = 0; k < 16; k += 4, row += 4) {
+      if (row >= count) break;
+      rows.template ask_after<4>(first + row, narrow_row_size);
+      if (row + 4 <= count) {
+#pragma GCC unroll 16
+        for (std::size_t i = 0; i < 4; ++i) sums[k + i] += read(row + static_cast<std::int64_t>(i));
+      } else {
+#pragma GCC unroll 16
+        for (std::size_t i = 0; i < 4; ++i) sums[k + i] += read_if_any(row + static_cast<std::int64_t>(i));
+      }
+    }
+  }
+#pragma GCC unroll 16
+  for (std::size_t k = 0; k < 8; ++k) sums[k] += sums[k + 8];
+#pragma GCC unroll 16
+  for (std::size_t k = 0; k < 4; ++k) sums[k] += sums[k + 4];
+  return (sums[0] + sums[2]) + (sums[1] + sums[3]);
 }
 
 /// The places of numbers that repeat after `columns`.

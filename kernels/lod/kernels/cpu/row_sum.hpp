@@ -163,11 +163,7 @@ inline void sum_narrow_leaf(const Rows& rows, std::int64_t first, std::int64_t c
       for (std::int64_t row = 0; row < some; ++row) {
         const T* const x = rows(first + begin + row);
         A* const to = block + row * row_size;
-        if constexpr (masked<T>) {
-          load(x, row_size, A{}).store_unaligned(to);
-        } else {
-          for (std::size_t column = 0; column < columns; ++column) to[column] = static_cast<A>(x[column]);
-        }
+        for (std::size_t column = 0; column < columns; ++column) to[column] = static_cast<A>(x[column]);
       }
 #pragma GCC unroll 16
       for (std::size_t v = 0; v < vectors; ++v) {
@@ -341,7 +337,11 @@ template <class T, class Rows>
 void sum_stored_leaf(const Rows& rows, std::int64_t first, std::int64_t count, std::int64_t row_size,
                      Accumulator<T>* sum) {
   if (row_size > narrow_row_size) return add_wide_rows<SumFrom::NOTHING, T>(rows, first, count, row_size, sum);
-  with_narrow_columns(row_size, [&](auto columns) { sum_narrow_leaf<columns, T>(rows, first, count, sum); });
+  if constexpr (is_scattered<Rows> && masked<T>) {
+    store<Accumulator<T>>(sum, add_scattered_rows<T>(rows, first, count, row_size), row_size);
+  } else {
+    with_narrow_columns(row_size, [&](auto columns) { sum_narrow_leaf<columns, T>(rows, first, count, sum); });
+  }
 }
 
 /// Computed terms stay in the first-level cache until they are added: a leaf of narrow rows, or a multiple of four wide

@@ -5,7 +5,8 @@
 /// A leaf of rows, counted in the direction of the sums, has running sums of its own; the sum of everything before the
 /// leaf is added when a running sum is written. It is accumulated with compensation: leaf by leaf within a chunk,
 /// starting from the sums of the whole chunks before it. So the sums before leaves can be computed for many chunks at a
-/// time. Scalar rows are cut once more, into groups, whose sums are computed side by side.
+/// time. Scalar rows are cut once more, into groups, whose sums are computed side by side, as sequences of narrow rows
+/// are.
 #pragma once
 
 #include <lod/core/version.hpp>
@@ -13,6 +14,7 @@
 #include <lod/kernels/cpu/large_output.hpp>
 #include <lod/kernels/cpu/launch.hpp>
 #include <lod/kernels/cpu/line_writer.hpp>
+#include <lod/kernels/cpu/narrow_running_sums.hpp>
 #include <lod/kernels/cpu/parallel.hpp>
 #include <lod/kernels/cpu/row_sum.hpp>
 #include <lod/kernels/cpu/rows.hpp>
@@ -102,6 +104,9 @@ class RunningSums {
   /// Computes the running sums of `count` rows from x on, at most a leaf, and writes them to y unless y is null. Their
   /// totals go to totals[0 .. row_size). If nothing precedes the leaf, `base` has no sums.
   void leaf(const T* x, std::int64_t count, const Base& base, A* totals, Y* y) const noexcept {
+#if LOD_MOVES_WORDS
+    if (is_narrow()) return narrow_leaf(x, count, base, totals, y);
+#endif
     if (row_size_ == 1) {
       scalar_leaf(x, count, base, totals, y);
       return;
@@ -145,7 +150,45 @@ class RunningSums {
     }
   }
 
-  /// The same for the sequences of a tile, forwards: all of them at once, each with the bits that it would have alone.
+#if LOD_MOVES_WORDS
+  /// Whether `narrow_sequences` processes rows of this size.
+  bool is_narrow() const noexcept { return narrow_.fits(); }
+  /// Processes sequences of narrow rows from i on, before `end`, as long as they are of at most a leaf, several at a
+  /// time. Returns the first that is not.
+  [[gnu::noinline]] std::int64_t narrow_sequences(const T* x, const Segments& sequences, std::int64_t i,
+                                                  std::int64_t end, Y* y) const noexcept {
+    constexpr std::size_t most = NarrowRunningSums<T, Y>::side_by_side;
+    const auto is_leaf = [&] { return i < end && sequences.length(i) <= leaf_rows; };
+    while (is_leaf()) {
+      typename NarrowRunningSums<T, Y>::Numbers numbers[most];
+      Vector<T> sums[most];
+      for (std::size_t k = 0; k < most; ++k) {
+        const bool one_more = is_leaf();
+        const std::int64_t before = one_more ? sequences.begin(i) * row_size_ : 0;
+        numbers[k] = {x + before, y + before, one_more ? sequences.length(i) * row_size_ : 0};
+        sums[k] = Vector<T>(start_);
+        i += one_more ? 1 : 0;
+      }
+      narrow_(numbers, sums, [](const Vector<T>& sum) { return sum; });
+    }
+    return i;
+  }
+  /// `leaf` for such rows.
+  [[gnu::noinline]] void narrow_leaf(const T* x, std::int64_t count, const Base& base, A* totals, Y* y) const noexcept {
+    const typename NarrowRunningSums<T, Y>::Numbers numbers[] = {{x, y, count * row_size_}};
+    Vector<T> sums[] = {Vector<T>(start_)};
+    if (base.sums) {
+      const Vector<T> before = narrow_.repeated(base.sums), errors = narrow_.repeated(base.errors);
+      narrow_(numbers, sums, [&](const Vector<T>& sum) { return before + (sum + errors); });
+    } else {
+      narrow_(numbers, sums, [](const Vector<T>& sum) { return sum; });
+    }
+    store_first(totals, sums[0], row_size_, row_size_);
+  }
+#endif
+
+  /// `short_sequence` for the sequences of a tile, forwards: all of them at once, each with the bits that it would have
+  /// alone.
   void short_sequences(SequenceTile<T>& tile) const noexcept {
     using Row = typename SequenceTile<T>::Row;
     Row* const rows = tile.data();
@@ -190,9 +233,9 @@ class RunningSums {
 
  private:
   /// Sums `count` rows from x on, or backwards from there, over several vectors of columns from `first` on, the last of
-  /// which has `width` numbers.
+  /// which has `width` numbers. `base` is a copy, which stays in registers: no store can alias it.
   template <std::size_t vectors>
-  void sum_columns(const T* x, std::int64_t count, std::int64_t first, std::int64_t width, const Base& base, A* totals,
+  void sum_columns(const T* x, std::int64_t count, std::int64_t first, std::int64_t width, Base base, A* totals,
                    Y* y) const noexcept {
     const std::int64_t step = reverse_ ? -row_size_ : row_size_;
     Vector<T> sums[vectors];
@@ -215,7 +258,7 @@ class RunningSums {
   }
 
   /// The same for all columns of rows that are narrower than a vector.
-  void sum_narrow_rows(const T* x, std::int64_t count, const Base& base, A* totals, Y* y) const noexcept {
+  void sum_narrow_rows(const T* x, std::int64_t count, Base base, A* totals, Y* y) const noexcept {
     const std::int64_t step = reverse_ ? -row_size_ : row_size_;
     for (std::int64_t k = 0; k < count; ++k) {
       for (std::int64_t i = 0; i < row_size_; ++i) {
@@ -254,6 +297,9 @@ class RunningSums {
   bool exclusive_;
   bool reverse_;
   A start_;
+#if LOD_MOVES_WORDS
+  NarrowRunningSums<T, Y> narrow_{row_size_, exclusive_, reverse_};
+#endif
 };
 
 template <>
@@ -284,6 +330,12 @@ struct Kernel<SequenceCumsum> {
             if (i == end) break;
           }
         }
+#if LOD_MOVES_WORDS
+        if (running.is_narrow()) {
+          i = running.narrow_sequences(x, sequences, i, end, y);
+          if (i == end) break;
+        }
+#endif
         if (running.is_short(sequences.length(i))) {
           i = short_sequences(running, output, x, sequences, i, end, reverse, y);
           if (i == end) break;

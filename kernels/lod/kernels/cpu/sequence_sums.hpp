@@ -126,8 +126,9 @@ template <class T, class Rows, class Finish>
 /// `leaf_rows` rows, of several vectors each: the sums are a `VectorRow`, the registers in which they add up. Returns a
 /// bit for each of the other sequences, and for all of them if a sum is not finite. Sequence i has the rows rows_of(i,
 /// thread), for any thread. Contiguous rows may be narrower: whole vectors are read all the same, with the first
-/// numbers of the next row. Other rows of one vector may be narrower too, if `load` reads a part of it by a mask.
-template <std::size_t vectors, class T, class RowsOf, class Write>
+/// numbers of the next row. Other rows of one vector may be narrower too, if `load` reads a part of it by a mask:
+/// `narrow` ones have 2 to 7 columns.
+template <std::size_t vectors, class T, bool narrow = false, class RowsOf, class Write>
 unsigned sum_vector_rows(const Segments& all, std::int64_t first, std::int64_t count, const RowsOf& rows_at,
                          const Write& write_one) {
   // Copies, as in `sum_sequences`.
@@ -149,8 +150,13 @@ unsigned sum_vector_rows(const Segments& all, std::int64_t first, std::int64_t c
     if (whole) rows.set_row_size(static_cast<std::int64_t>(vectors) * lanes<T>);  // known to the compiler here
     VectorRow<vectors, T> sums;
     if (vectors == 1 && masked<T> && !contiguous && !whole) {
-      const Vector<T> none(empty_sum<T>());
-      sums[0] = length == 1 ? load(rows(0), row_size, T{}) : add_partial_vectors<T>(rows, 0, length, row_size, none);
+      if (length == 1) {
+        sums[0] = load(rows(0), row_size, T{});
+      } else if constexpr (narrow) {
+        sums[0] = add_scattered_rows<T>(rows, 0, length, row_size);
+      } else {
+        sums[0] = add_partial_vectors<T>(rows, 0, length, row_size, Vector<T>(empty_sum<T>()));
+      }
       if constexpr (std::floating_point<T>) {
         if (length > 1) total += sums[0];
       }
@@ -324,6 +330,14 @@ void sum_sequences_by_vectors(const CpuExecutor& executor, const Segments& seque
     const bool whole = row_size % lanes<T> == 0;
     const bool readable = whole || contiguous || (masked<T> && row_size < lanes<T>);
     const std::int64_t vectors = row_size > narrow_row_size && readable ? (row_size + lanes<T> - 1) / lanes<T> : 0;
+    if constexpr (masked<T> && !contiguous) {
+      if (row_size > 1 && row_size <= narrow_row_size) {
+        const auto some = [&](std::int64_t first, std::int64_t count) {
+          return sum_vector_rows<1, T, true>(sequences, first, count, rows_of, finish);
+        };
+        return sum_sequences<T>(executor, sequences, row_size, rows_of, finish, some);
+      }
+    }
     if (vectors == 1 || vectors == 2 || vectors == 4 || (vectors == 8 && whole)) {
       const std::int64_t more = contiguous ? vectors * lanes<T> - row_size : 0;  // what is read after the last row
       const auto some = [&](std::int64_t first, std::int64_t count) {
