@@ -418,6 +418,28 @@ TEST_CASE("embedding_pool: large results, rows of whole vectors and others have 
   }
 }
 
+TEST_CASE("embedding_pool: sums of narrow rows have the bits of sequence_pool at every length") {
+  Numbers lengths(40);
+  for (std::size_t i = 0; i < lengths.size(); ++i) lengths[i] = static_cast<std::int64_t>(i);
+  lengths.push_back(600);
+  const LoD index = LoD::from_lengths({lengths});
+  for_each_type(Types<float, double, std::int64_t, lod::bfloat16>(), [&]<class T>(std::type_identity<T>) {
+    Engine engine(first_seed());
+    CAPTURE(first_seed());
+    for (const std::int64_t row_size : {2, 5, 7}) {
+      CAPTURE(row_size);
+      LoDTensor<T> table({50, row_size});
+      for (T& number : table.values()) number = static_cast<T>(static_cast<double>(engine() % 20001) / 7 - 1000);
+      std::fill_n(table.data(), row_size, static_cast<T>(-0.0));
+      const Ids ids = random_ids(engine, index, 50);
+      for (const PoolType type : {PoolType::SUM, PoolType::AVERAGE}) {
+        CHECK(same_bits(lod::embedding_pool(lod::CpuExecutor(1), table, ids, type),
+                        lod::sequence_pool(lod::CpuExecutor(1), lod::embedding(table, ids), type)));
+      }
+    }
+  });
+}
+
 TEST_CASE("embedding_pool: sums of many rows stay accurate") {
   const Ids ids(LoD::from_lengths({{1 << 20}}), {});
   auto table = LoDTensor<float>({1, 1});
