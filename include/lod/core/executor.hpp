@@ -60,8 +60,9 @@ class ScratchMemory {
     if (const auto held = lock()) free_.swap(blocks);
   }
 
-  /// `count` uninitialised values of T, until the loan ends. A loan must not outlive the memory that it comes from. A
-  /// few values of the CPU's are in the loan itself: it is on the stack of its operation, and nobody is asked for them.
+  /// `count` uninitialised values of T, until the loan ends. A loan must not outlive the memory that it comes from. On
+  /// the CPU, up to 512 bytes lie in the loan itself, on the stack of its operation: no lock, and no search for a
+  /// block.
   template <class T>
   class Loan {
    public:

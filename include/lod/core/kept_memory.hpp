@@ -82,9 +82,9 @@ class KeptMemory {
     std::size_t bytes;
   };
 
-  /// A C library has what is aligned as usual at hand, and searches for what is aligned to more: five times as long as
-  /// operations take that compute few numbers. So small blocks are aligned here. The word before one tells where the
-  /// memory begins.
+  /// C libraries are quick to allocate memory of the usual alignment, and slow for larger ones: the search takes
+  /// several times as long as an operation on a few numbers. So small blocks are aligned here. The word before a block
+  /// is the address that the C library gave.
   LOD_TAGGED static void* allocate_new(std::size_t bytes) {
     if (bytes >= least_bytes) return std::pmr::new_delete_resource()->allocate(bytes, alignment);
     void* const memory = ::operator new(bytes + alignment);

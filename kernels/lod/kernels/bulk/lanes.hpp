@@ -85,7 +85,7 @@ struct LanesInTurn {
   static constexpr int runners = static_cast<int>(lanes);
   /// Passes words from lane to lane. Each of the first `used` lanes begins with the state start(lane). When the lane
   /// before it has passed on word k, it computes pass(state, lane, k, word) and passes the result on; the first lane
-  /// receives 0. Lanes that are threads run side by side, each one word behind the lane before it. What any of them
+  /// receives 0. Lanes that are threads run side by side, each a word later than the lane before it. What any of them
   /// wrote before is visible to all.
   template <class Start, class Pass>
   LOD_HOST_DEVICE void relay(int used, std::int64_t words, const Start& start, const Pass& pass) const {

@@ -85,8 +85,8 @@ class PooledShortSequences {
   T* y_;
 };
 
-/// An argument of `for_each_short_sequence`: the first of two; where that leaves all sequences undone, for one that is
-/// long or unusual concerns its neighbours, the second.
+/// An argument of `for_each_short_sequence`: calls the first of two functions and, if that leaves all sequences undone,
+/// as it does if one of them is long or has unusual numbers, the second.
 template <class First, class Second>
 class TriedInTurn : public First {
  public:
