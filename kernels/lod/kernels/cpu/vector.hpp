@@ -40,6 +40,21 @@ inline batch<std::int64_t, avx512bw> select(const batch_bool<std::int64_t, avx51
 }  // namespace xsimd
 #endif
 
+#if XSIMD_WITH_NEON64
+// xsimd divides floats and takes their square roots by estimates, also where the processor has instructions for both.
+// Vectors give what one number after the other does: the nearest number, and an infinite root of infinity.
+namespace xsimd {
+template <>
+inline batch<float, neon64>& batch<float, neon64>::operator/=(const batch<float, neon64>& other) noexcept {
+  return *this = batch<float, neon64>(vdivq_f32(*this, other));
+}
+template <>
+inline batch<float, neon64> sqrt(const batch<float, neon64>& x) noexcept {
+  return vsqrtq_f32(x);
+}
+}  // namespace xsimd
+#endif
+
 #ifdef __CUDACC__  // it passes `#pragma GCC unroll` on, but warns that it does not know it
 #  pragma nv_diag_suppress 1675
 #endif
