@@ -283,6 +283,7 @@ TEST_CASE("save and load, alone and combined, stay in the folder that they may u
   const AnyLoDTensor x = lod_test::ragged<float>({1, 2}, {2}, {1, 2, 3, 4, 5, 6}), ids = plain<std::int64_t>({1}, {7});
   run(save, {{"x", x}}, {});
   CHECK(is_same(run(load, {}, {"y"})[0], x));
+  CHECK(is_same(run(op("load", {}, {{"Out", {"y"}}}, {file("././a/x")}), {}, {"y"})[0], x));
   CHECK(is_same(lod::paddle::load_tensor(folder / "files/a/x"), x));
   auto once = save;
   once.attrs.push_back(attr("overwrite", false));
@@ -296,7 +297,7 @@ TEST_CASE("save and load, alone and combined, stay in the folder that they may u
   CHECK_THROWS_AS(run(op("load_combine", {}, {{"Out", {"y"}}}, {file("all")}), {}, {"y"}), lod::ParseError);
   CHECK_THROWS_AS(run(op("load", {}, {{"Out", {"y"}}}, {file("none")}), {}, {"y"}), std::system_error);
 
-  for (const char* const path : {"../x", "a/../../x", "/x", "", ".", "a//x", "a/"}) {
+  for (const char* const path : {"../x", "a/../../x", "/x", "", ".", "./", "./../x", "a/./x", "a//x", "a/"}) {
     CAPTURE(path);
     CHECK_THROWS_AS(run(op("save", {{"X", {"x"}}}, {}, {file(path)}), {{"x", x}}, {}), InvalidProgram);
     CHECK_THROWS_AS(run(op("load_combine", {}, {{"Out", {"y"}}}, {file(path)}), {}, {"y"}), InvalidProgram);
