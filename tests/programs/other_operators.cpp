@@ -118,6 +118,57 @@ TEST_CASE("conv2d refuses what it does not know, and shapes that do not fit") {
   });
 }
 
+TEST_CASE("conv2d_transpose spreads pixels over windows, and refuses sizes that no windows have") {
+  lod_test::by_each_library([&] {
+    const auto spread = [](const AnyLoDTensor& images, const AnyLoDTensor& filters, lod_test::Attrs attrs) {
+      return apply("conv2d_transpose", {{"Input", {images}}, {"Filter", {filters}}}, {"Output"}, std::move(attrs))[0];
+    };
+    const AnyLoDTensor images = counted({1, 1, 1, 2}), filters = counted({1, 1, 1, 2});
+    CHECK(numbers<float>(spread(images, filters, {})) == Floats{1, 4, 4});
+    const auto stride = attr("strides", Ints{1, 2});
+    CHECK(numbers<float>(spread(images, filters, {stride})) == Floats{1, 2, 2, 4});
+    CHECK(numbers<float>(spread(images, filters, {stride, attr("output_size", Ints{1, 5})})) == Floats{1, 2, 2, 4, 0});
+    CHECK(spread(counted({0, 1, 1, 2}), filters, {}).shape() == Shape{0, 1, 1, 3});
+    CHECK_THROWS_WITH_AS(spread(images, filters, {stride, attr("output_size", Ints{1, 6})}),
+                         doctest::Contains("a side of 6, expected 4 or more, and less than 6"), ShapeMismatch);
+    CHECK_THROWS_AS(spread(images, filters, {attr("paddings", Ints{1, 0})}), ShapeMismatch);
+    CHECK_THROWS_AS(spread(images, counted({2, 1, 1, 1}), {}), ShapeMismatch);
+    CHECK_THROWS_AS(spread(counted({1, 1, 0, 2}), filters, {}), ShapeMismatch);
+    CHECK_THROWS_AS(spread(images, filters, {attr("groups", 2)}), ShapeMismatch);
+    CHECK_THROWS_AS(spread(images, filters, {attr("output_size", Ints{3})}), InvalidProgram);
+    constexpr int most = std::numeric_limits<int>::max();
+    CHECK(spread(counted({0, 1, 1, 2}), filters, {attr("strides", Ints{most, most}), attr("dilations", Ints{1, most})})
+              .shape() == Shape{0, 1, 1, std::int64_t{2} * most + 1});
+  });
+}
+
+TEST_CASE("group_norm, instance_norm, lrn, lstmp, smooth_l1_loss refuse what does not fit") {
+  const AnyLoDTensor images = counted({1, 4, 2, 2}), x = lod_test::ragged<float>({1}, {8}, {1, 2, 3, 4, 5, 6, 7, 8});
+  const auto normal = [&](const AnyLoDTensor& from, lod_test::Attrs attrs) {
+    apply("group_norm", {{"X", {from}}}, {"Y"}, std::move(attrs));
+  };
+  CHECK_THROWS_AS(normal(images, {attr("groups", 3)}), ShapeMismatch);
+  CHECK_THROWS_AS(normal(counted({4}), {}), ShapeMismatch);
+  CHECK_THROWS_AS(normal(images, {attr("groups", 0)}), InvalidProgram);
+  CHECK_THROWS_AS(normal(images, {attr("data_layout", std::string("NC"))}), InvalidProgram);
+  CHECK_THROWS_AS(apply("instance_norm", {{"X", {images}}, {"Scale", {counted({3})}}}, {"Y"}), ShapeMismatch);
+  CHECK_THROWS_AS(apply("lrn", {{"X", {images}}}, {"Out"}, {attr("n", 2)}), InvalidProgram);
+  CHECK_THROWS_AS(apply("lrn", {{"X", {counted({1, 2, 3})}}}, {"Out"}), ShapeMismatch);
+  CHECK_THROWS_AS(apply("smooth_l1_loss", {{"X", {images}}, {"Y", {x}}}, {"Diff", "Out"}), ShapeMismatch);
+  CHECK_THROWS_AS(apply("smooth_l1_loss", {{"X", {x}}, {"Y", {x}}}, {"Diff", "Out"}, {attr("sigma", 0.0F)}),
+                  InvalidProgram);
+  const auto network = [&](const Shape& weight, const Shape& projection, lod_test::Attrs attrs) {
+    apply("lstmp",
+          {{"Input", {x}}, {"Weight", {ones(weight)}}, {"ProjWeight", {ones(projection)}}, {"Bias", {ones({1, 14})}}},
+          {"Projection", "Cell"}, std::move(attrs));
+  };
+  network({1, 8}, {2, 1}, {});
+  CHECK_THROWS_AS(network({2, 8}, {2, 1}, {}), ShapeMismatch);
+  CHECK_THROWS_AS(network({1, 8}, {1, 1}, {}), ShapeMismatch);
+  CHECK_THROWS_AS(network({1, 8}, {2, 1}, {attr("cell_clip", -1.0F)}), InvalidProgram);
+  CHECK_THROWS_AS(network({1, 8}, {2, 1}, {attr("proj_activation", std::string("softmax"))}), InvalidProgram);
+}
+
 TEST_CASE("pool2d takes the greatest number or the mean of each window") {
   lod_test::by_each_library([&] {
     const AnyLoDTensor images = counted({1, 1, 3, 3});

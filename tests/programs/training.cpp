@@ -177,6 +177,14 @@ TEST_CASE("operators on dense tensors: gradients are those of differences") {
                   {},
                   {},
                   {{"Condition", AnyLoDTensor(std::move(holds))}}});
+  check_gradient({"smooth_l1_loss", pairs({2, 3}, {2, 3}), "Out", {attr("sigma", 2.0F)}, {"Diff"}});
+  const auto weights = plain<double>({2, 2}, {1, 0, -2, 0.5});
+  check_gradient({"smooth_l1_loss",
+                  pairs({2, 2}, {2, 2}),
+                  "Out",
+                  {},
+                  {"Diff"},
+                  {{"InsideWeight", weights}, {"OutsideWeight", weights}}});
   const auto places = plain<std::int64_t>({2}, {2, 0});
   check_gradient({"scatter", {{"X", {Shape{3, 2}}}, {"Updates", {Shape{2, 2}}}}, "Out", {}, {}, {{"Ids", places}}});
   check_gradient({"gather", {{"X", {Shape{4, 2}}}}, "Out", {}, {}, {{"Index", plain<std::int64_t>({3}, {2, 0, 2})}}});

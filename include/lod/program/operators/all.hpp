@@ -6,9 +6,11 @@
 #include <lod/core/target.hpp>
 #include <lod/ops/staging.hpp>
 #include <lod/program/operator.hpp>
+#include <lod/program/operators/all_on_images.hpp>
 #include <lod/program/operators/families.hpp>
 
 #include <algorithm>
+#include <array>
 #include <functional>
 #include <iterator>
 #include <span>
@@ -17,7 +19,7 @@ namespace lod::inline LOD_INTERFACE::inline LOD_TARGET::operators_of_programs {
 
 template <class E>
 std::span<const detail::BuiltInOperator<E>> all_on_cpu() {
-  static constexpr detail::BuiltInOperator<E> operators[] = {
+  static constexpr detail::BuiltInOperator<E> others[] = {
       {"abs", activation<Abs, E>, gradient<"X, Out@GRAD -> X@GRAD">},
       {"abs_grad", activation_grad<Sign, E>},
       {"accuracy", accuracy<E>},
@@ -43,10 +45,6 @@ std::span<const detail::BuiltInOperator<E>> all_on_cpu() {
       {"atan_grad", activation_grad<SlopeOfArcTangent, E>},
       {"auc", auc<E>},
       {"average_accumulates", average_accumulates<E>},
-      {"batch_norm", batch_norm<E>,
-       gradient<"X, Scale, Bias, SavedMean, SavedVariance, MeanOut, VarianceOut, ReserveSpace, Y@GRAD -> X@GRAD, "
-                "Scale@GRAD, Bias@GRAD">},
-      {"batch_norm_grad", batch_norm_grad<E>},
       {"beam_search", beam_search<E>},
       {"beam_search_decode", beam_search_decode<E>},
       {"bilinear_tensor_product", bilinear_tensor_product<E>,
@@ -69,13 +67,11 @@ std::span<const detail::BuiltInOperator<E>> all_on_cpu() {
       {"clip", clip_to<E>, gradient<"X, Out@GRAD -> X@GRAD">},
       {"clip_by_norm", clip_by_norm_to<E>},
       {"clip_grad", activation_grad<SlopeOfClip, E>},
-      {"concat", concat<E>, gradient<"X, Out@GRAD -> X@GRAD">},
+      {"concat", join<E, false>, gradient<"X, Out@GRAD -> X@GRAD">},
       {"concat_grad", concat_grad<E, false>},
       {"conditional_block", conditional_block<E>},
       {"conditional_block_grad", conditional_block_gradient<E>},
       {"conditional_block_infer", conditional_block<E>},
-      {"conv2d", conv2d<E>, gradient<"Input, Filter, Output@GRAD -> Input@GRAD, Filter@GRAD">},
-      {"conv2d_grad", conv2d_grad<E>},
       {"cos", activation<Cosine, E>, gradient<"X, Out@GRAD -> X@GRAD">},
       {"cos_grad", activation_grad<SlopeOfCosine, E>},
       {"cos_sim", cos_sim<E>, gradient<"X, Y, Out, XNorm, YNorm, Out@GRAD -> X@GRAD, Y@GRAD">},
@@ -93,8 +89,6 @@ std::span<const detail::BuiltInOperator<E>> all_on_cpu() {
       {"cumsum", cumsum<E>, gradient<"X, Out@GRAD -> X@GRAD">},
       {"cumsum_grad", cumsum<E, true>},
       {"decayed_adagrad", optimizer<StepOfDecayedAdagrad, E>},
-      {"depthwise_conv2d", conv2d<E>, gradient<"Input, Filter, Output@GRAD -> Input@GRAD, Filter@GRAD">},
-      {"depthwise_conv2d_grad", conv2d_grad<E>},
       {"dequeue", dequeue<E>},
       {"dropout", dropout<E>, gradient<"Mask, Out@GRAD -> X@GRAD">},
       {"dropout_grad", dropout_grad<E>},
@@ -149,6 +143,7 @@ std::span<const detail::BuiltInOperator<E>> all_on_cpu() {
       {"gather_grad", gather_grad<E, false>},
       {"gather_nd", gather_nd<E>, gradient<"X, Index, Out@GRAD -> X@GRAD">},
       {"gather_nd_grad", gather_nd_grad<E>},
+      {"gather_tree", gather_tree<E>},
       {"gaussian_random", random_numbers<Gaussian<false>, E>},
       {"gaussian_random_batch_size_like", random_numbers_like<Gaussian<false>, E>},
       {"gelu", gelu<E>, gradient<"X, Out@GRAD -> X@GRAD">},
@@ -240,6 +235,10 @@ std::span<const detail::BuiltInOperator<E>> all_on_cpu() {
       {"lstm_grad", lstm_grad<E>},
       {"lstm_unit", lstm_unit<E>, gradient<"X, C_prev, C, H, C@GRAD, H@GRAD -> X@GRAD, C_prev@GRAD">},
       {"lstm_unit_grad", lstm_unit_grad<E>},
+      {"lstmp", lstmp<E>,
+       gradient<"H0, C0, Weight, ProjWeight, Bias, Projection, Cell, BatchGate, BatchCellPreAct, BatchHidden, "
+                "Projection@GRAD -> Input@GRAD, H0@GRAD, C0@GRAD, Weight@GRAD, ProjWeight@GRAD, Bias@GRAD">},
+      {"lstmp_grad", lstmp_grad<E>},
       {"margin_rank_loss", loss_of_numbers<MarginRankLoss, E>,
        gradient<"Label, Activated, Out@GRAD -> X1@GRAD, X2@GRAD">},
       {"margin_rank_loss_grad", loss_of_numbers<MarginRankLossGrad, E>},
@@ -248,8 +247,6 @@ std::span<const detail::BuiltInOperator<E>> all_on_cpu() {
       {"matmul_v2", matmul_v2<E>, gradient<"X, Y, Out@GRAD -> X@GRAD, Y@GRAD">},
       {"matmul_v2_grad", matmul_v2<E, true>},
       {"max_sequence_len", max_sequence_len<E>},
-      {"maxout", maxout<E>, gradient<"X, Out, Out@GRAD -> X@GRAD">},
-      {"maxout_grad", maxout_grad<E>},
       {"mean", mean<E>, gradient<"X, Out@GRAD -> X@GRAD">},
       {"mean_grad", reduction_grad<GradientOfMean, E, true>},
       {"merge_lod_tensor", merge_lod_tensor<E>,
@@ -277,8 +274,6 @@ std::span<const detail::BuiltInOperator<E>> all_on_cpu() {
       {"one_hot_v2", one_hot<E, false>},
       {"pad", pad<E>, gradient<"Out@GRAD -> X@GRAD">},
       {"pad_grad", pad<E, true>},
-      {"pool2d", pool2d<E>, gradient<"X, Out, Out@GRAD -> X@GRAD">},
-      {"pool2d_grad", pool2d_grad<E>},
       {"pow", activation<ToThePower, E>, gradient<"X, Out@GRAD -> X@GRAD">},
       {"pow_grad", activation_grad<SlopeOfPower, E>},
       {"prelu", prelu<E>, gradient<"X, Alpha, Out@GRAD -> X@GRAD, Alpha@GRAD">},
@@ -383,6 +378,8 @@ std::span<const detail::BuiltInOperator<E>> all_on_cpu() {
       {"size", size<E>},
       {"slice", slice<E>, gradient<"Input, Out@GRAD -> Input@GRAD">},
       {"slice_grad", slice_grad<E>},
+      {"smooth_l1_loss", smooth_l1_loss<E>, gradient<"Diff, InsideWeight, OutsideWeight, Out@GRAD -> X@GRAD, Y@GRAD">},
+      {"smooth_l1_loss_grad", smooth_l1_loss_grad<E>},
       {"soft_relu", activation<SoftRelu, E>, gradient<"Out, Out@GRAD -> X@GRAD">},
       {"soft_relu_grad", activation_grad<SlopeOfSoftRelu, E>},
       {"softmax", softmax<E, false>, gradient<"Out, Out@GRAD -> X@GRAD">},
@@ -408,7 +405,7 @@ std::span<const detail::BuiltInOperator<E>> all_on_cpu() {
       {"squeeze", squeeze<E>},
       {"squeeze2", squeeze<E>, gradient<"XShape, Out@GRAD -> X@GRAD">},
       {"squeeze2_grad", reshape_grad<E, false>},
-      {"stack", stack<E>, gradient<"X, Y@GRAD -> X@GRAD">},
+      {"stack", join<E, true>, gradient<"X, Y@GRAD -> X@GRAD">},
       {"stack_grad", concat_grad<E, true>},
       {"stanh", activation<ScaledTanh, E>, gradient<"X, Out@GRAD -> X@GRAD">},
       {"stanh_grad", activation_grad<SlopeOfScaledTanh, E>},
@@ -425,6 +422,8 @@ std::span<const detail::BuiltInOperator<E>> all_on_cpu() {
       {"tanh_shrink_grad", activation_grad<SlopeOfTanhShrink, E>},
       {"teacher_student_sigmoid_loss", loss_of_numbers<TeacherStudentLoss, E>, gradient<"X, Label, Y@GRAD -> X@GRAD">},
       {"teacher_student_sigmoid_loss_grad", loss_of_numbers<TeacherStudentLossGrad, E>},
+      {"tensor_array_to_tensor", tensor_array_to_tensor<E>, gradient<"X, Out@GRAD -> X@GRAD">},
+      {"tensor_array_to_tensor_grad", tensor_array_to_tensor_grad<E>},
       {"thresholded_relu", activation<ThresholdedRelu, E>, gradient<"X, Out@GRAD -> X@GRAD">},
       {"thresholded_relu_grad", activation_grad<SlopeOfThresholdedRelu, E>},
       {"tile", expand<E, true>, gradient<"X, Out@GRAD -> X@GRAD">},
@@ -445,7 +444,7 @@ std::span<const detail::BuiltInOperator<E>> all_on_cpu() {
       {"unsqueeze2", unsqueeze<E>, gradient<"XShape, Out@GRAD -> X@GRAD">},
       {"unsqueeze2_grad", reshape_grad<E, false>},
       {"unstack", unstack<E, false>, gradient<"Y@GRAD -> X@GRAD">},
-      {"unstack_grad", stack<E, true>},
+      {"unstack_grad", join<E, true, true>},
       {"warpctc", warpctc<E>, gradient<"WarpCTCGrad, Logits, LogitsLength, Loss@GRAD -> Logits@GRAD">},
       {"warpctc_grad", warpctc_grad<E>},
       {"where", where<E>, gradient<"Condition, X, Y, Out@GRAD -> X@GRAD, Y@GRAD">},
@@ -455,6 +454,12 @@ std::span<const detail::BuiltInOperator<E>> all_on_cpu() {
       {"while_grad", while_gradient<E>},
       {"write_to_array", write_to_array<E>, gradient<"read_from_array: I, X=Out@GRAD, X_W=X -> Out=X@GRAD">},
   };
+  static constexpr auto operators = [] {
+    std::array<detail::BuiltInOperator<E>, std::size(others) + std::size(on_images<E>)> joined{};
+    std::ranges::merge(others, on_images<E>, joined.begin(), {}, &detail::BuiltInOperator<E>::type,
+                       &detail::BuiltInOperator<E>::type);
+    return joined;
+  }();
   static_assert(std::ranges::adjacent_find(operators, std::ranges::greater_equal(),
                                            &detail::BuiltInOperator<E>::type) == std::end(operators),
                 "types ascend");

@@ -20,12 +20,15 @@
 #include <lod/program/operators/gradients_of_parameters.hpp>
 #include <lod/program/operators/gru.hpp>
 #include <lod/program/operators/hierarchical_sigmoid.hpp>
+#include <lod/program/operators/image_norms.hpp>
+#include <lod/program/operators/joining.hpp>
 #include <lod/program/operators/labelling.hpp>
 #include <lod/program/operators/lines.hpp>
 #include <lod/program/operators/losses.hpp>
 #include <lod/program/operators/losses_of_numbers.hpp>
 #include <lod/program/operators/losses_of_rows.hpp>
 #include <lod/program/operators/lstm.hpp>
+#include <lod/program/operators/lstmp.hpp>
 #include <lod/program/operators/movement.hpp>
 #include <lod/program/operators/movement_gradients.hpp>
 #include <lod/program/operators/nce.hpp>

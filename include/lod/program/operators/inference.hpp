@@ -134,6 +134,50 @@ inline void infer_bpr_loss(InferShapeContext& op) {
   const LoDTensorDesc x = op.input("X");
   op.set_output("Y", along(x, axis_of(-1, x.tensor.dims.size()), 1));
 }
+inline void infer_smooth_l1_loss(InferShapeContext& op) {
+  const LoDTensorDesc x = op.input("X");
+  const Dims& dims = x.tensor.dims;
+  op.set_output("Diff", x);
+  op.set_output("Out", reshaped_to(x, {dims.empty() ? 1 : dims.front(), 1}));
+}
+inline void infer_gather_tree(InferShapeContext& op) { op.set_output("Out", with_levels(op.input("Ids"), 0)); }
+/// tensor_array_to_tensor: the array may have any number of tensors, which may differ along the axis.
+inline void infer_tensor_array_to_tensor(InferShapeContext& op) {
+  const LoDTensorDesc x = op.input("X");
+  Dims dims = x.tensor.dims;
+  const bool is_stack = op.attr("use_stack", false);
+  const std::size_t axis = axis_of(op.attr("axis", 0), dims.size(), is_stack ? 1 : 0);
+  if (is_stack) {
+    dims.insert(dims.begin() + static_cast<std::ptrdiff_t>(axis), infer::unknown);
+  } else {
+    dims[axis] = infer::unknown;
+  }
+  op.set_output("Out",
+                with_levels(reshaped_to(x, std::move(dims)), is_stack ? Defaulted<std::int32_t>(0) : x.lod_level));
+  op.set_output("OutIndex", {{DataType::INT32, {infer::unknown}}});
+}
+inline void infer_lrn(InferShapeContext& op) {
+  for (const char* const out : {"Out", "MidOut"}) infer_same(op, "X", out);
+}
+/// group_norm, and instance_norm, for which each channel is a group.
+inline void infer_group_norm(InferShapeContext& op) {
+  const LoDTensorDesc x = op.input("X");
+  const Dims& dims = x.tensor.dims;
+  if (dims.size() < 2) throw_dims("X", dims, "a batch of channels");
+  op.set_output("Y", x);
+  for (const char* const moment : {"Mean", "Variance"}) {
+    op.set_output(moment, {{x.tensor.data_type, {dims[0], op.attr("groups", 1)}}});
+  }
+}
+inline void infer_instance_norm(InferShapeContext& op) {
+  const LoDTensorDesc x = op.input("X");
+  const Dims& dims = x.tensor.dims;
+  if (dims.size() < 2) throw_dims("X", dims, "a batch of channels");
+  op.set_output("Y", x);
+  for (const char* const moment : {"SavedMean", "SavedVariance"}) {
+    op.set_output(moment, {{x.tensor.data_type, {infer::product({dims[0], dims[1]}, "channels")}}});
+  }
+}
 /// kldiv_loss: a number for each of X, or one for all.
 inline void infer_kldiv_loss(InferShapeContext& op) {
   const LoDTensorDesc x = op.input("X");
@@ -224,6 +268,7 @@ inline constexpr InferenceFamily inference_families[] = {
     {infer_losses,
      "hinge_loss huber_loss log_loss margin_rank_loss modified_huber_loss rank_loss teacher_student_sigmoid_loss"},
     {infer_bpr_loss, "bpr_loss"},
+    {infer_smooth_l1_loss, "smooth_l1_loss"},
     {infer_kldiv_loss, "kldiv_loss"},
     {infer_hierarchical_sigmoid, "hierarchical_sigmoid"},
     {infer_norm, "norm"},
@@ -232,6 +277,7 @@ inline constexpr InferenceFamily inference_families[] = {
     {infer_cos_sim, "cos_sim"},
     {infer_nce, "nce"},
     {infer_concat, "concat"},
+    {infer_tensor_array_to_tensor, "tensor_array_to_tensor"},
     {infer_split, "split"},
     {infer_reshape, "reshape reshape2"},
     {infer_squeeze, "squeeze squeeze2"},
@@ -264,6 +310,10 @@ inline constexpr InferenceFamily inference_families[] = {
     {infer_layer_norm, "layer_norm"},
     {infer_batch_norm, "batch_norm"},
     {infer_conv2d, "conv2d depthwise_conv2d"},
+    {infer_conv2d_transpose, "conv2d_transpose depthwise_conv2d_transpose"},
+    {infer_group_norm, "group_norm"},
+    {infer_instance_norm, "instance_norm"},
+    {infer_lrn, "lrn"},
     {infer_pool2d, "pool2d"},
     {infer_pool_operator, "sequence_pool"},
     {infer_softmax_operator, "sequence_softmax"},
@@ -293,6 +343,7 @@ inline constexpr InferenceFamily inference_families[] = {
     {infer_gru_unit_operator, "gru_unit"},
     {infer_lstm_operator, "lstm"},
     {infer_lstm_unit_operator, "lstm_unit"},
+    {infer_lstmp_operator, "lstmp"},
     {infer_rank_table, "lod_rank_table"},
     {infer_one_id, "lod_array_length max_sequence_len"},
     {infer_write_to_array, "write_to_array"},
@@ -304,6 +355,7 @@ inline constexpr InferenceFamily inference_families[] = {
     {infer_merge_by_mask, "merge_lod_tensor merge_lod_tensor_infer"},
     {infer_beam_search, "beam_search"},
     {infer_beam_search_decode, "beam_search_decode"},
+    {infer_gather_tree, "gather_tree"},
     {infer_dense_of_rows, "get_tensor_from_selected_rows"},
 };
 
