@@ -917,6 +917,33 @@ for weighted in False, True:
              ["Diff"])
 beams = {"Ids": random.randint(0, 9, (4, 2, 3)).astype("int64"), "Parents": random.randint(0, 3, (4, 2, 3))}
 case("gather_tree", "gather_tree", {**beams, "Parents": beams["Parents"].astype("int64")}, ["Out"])
+for counted in True, False:
+    shown = {"X": Ragged(np.abs(floats(7, 4)), [2, 4, 1]), "CVM": floats(3, 2)}
+    case(f"cvm {counted}", "cvm", shown, ["Y"], {"use_cvm": counted})
+    gradient(f"cvm {counted}", "cvm", shown, ["Y"], ["X"], {"use_cvm": counted})
+    shown = {"X": np.abs(floats(3, 4)), "CVM": floats(3, 2)}
+    gradient(f"cvm plain {counted}", "cvm", shown, ["Y"], ["X"], {"use_cvm": counted})
+case("shard_index", "shard_index", {"X": random.randint(0, 9, (7, 1)).astype("int64")}, ["Out"],
+     {"index_num": 10, "nshards": 2, "shard_id": 1, "ignore_value": -7})
+for name, other in ("rows", floats(3, 4)), ("row", floats(1, 4)):
+    pairs = {"X": floats(3, 4), "Y": other}
+    case(f"squared_l2_distance {name}", "squared_l2_distance", pairs, ["sub_result", "Out"])
+    gradient(f"squared_l2_distance {name}", "squared_l2_distance", pairs, ["Out"], ["X", "Y"], {}, ["sub_result"])
+case("minus", "minus", {"X": floats(3, 4), "Y": floats(3, 4)}, ["Out"])
+outer = {"X": floats(3, 4, 2), "Y": floats(2, 2, 1)}
+for name, others, attrs in (("shape", {}, {"shape": [2, 2, 1], "offsets": [1, 0, 1]}),
+                            ("like", {"Y": floats(2, 2, 1)}, {"offsets": [0, 2, 1]}),
+                            ("moved", {"Y": floats(2, 2, 1), "Offsets": np.array([1, 2, 0], "int32")}, {})):
+    case(f"crop {name}", "crop", {"X": floats(3, 4, 2), **others}, ["Out"], attrs)
+    gradient(f"crop {name}", "crop", {"X": floats(3, 4, 2), **others}, ["Out"], ["X"], attrs)
+case("pad_constant_like", "pad_constant_like", outer, ["Out"], {"pad_value": 1.5})
+gradient("pad_constant_like", "pad_constant_like", outer, ["Out"], ["Y"], {"pad_value": 1.5})
+case("eye", "eye", {}, ["Out"], {"num_rows": 3, "num_columns": 4, "dtype": 5})
+case("linspace", "linspace", {"Start": np.array([1], "float32"), "Stop": np.array([2], "float32"),
+                              "Num": np.array([5], "int32")}, ["Out"], {"dtype": 5})
+added = {"X": floats(3, 4, 2), "Index": np.array([[2, 1], [0, 3], [2, 1]], "int64"), "Updates": floats(3, 2)}
+case("scatter_nd_add", "scatter_nd_add", added, ["Out"])
+gradient("scatter_nd_add", "scatter_nd_add", added, ["Out"], ["X", "Updates"])
 
 
 if __name__ == "__main__":

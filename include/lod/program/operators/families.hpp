@@ -7,6 +7,7 @@
 #include <lod/program/operators/beam_search.hpp>
 #include <lod/program/operators/bilinear.hpp>
 #include <lod/program/operators/channels.hpp>
+#include <lod/program/operators/click_through.hpp>
 #include <lod/program/operators/control.hpp>
 #include <lod/program/operators/control_gradients.hpp>
 #include <lod/program/operators/convolution.hpp>

@@ -178,6 +178,47 @@ inline void infer_instance_norm(InferShapeContext& op) {
     op.set_output(moment, {{x.tensor.data_type, {infer::product({dims[0], dims[1]}, "channels")}}});
   }
 }
+inline void infer_cvm(InferShapeContext& op) {
+  const LoDTensorDesc x = op.input("X");
+  const Dims& dims = x.tensor.dims;
+  if (dims.size() != 2 || (dims[1] != infer::unknown && dims[1] < 2))
+    throw_dims("X", dims, "rows of 2 numbers or more");
+  const bool is_shorter = dims[1] != infer::unknown && !op.attr("use_cvm", true);
+  op.set_output("Y", along(x, 1, is_shorter ? dims[1] - 2 : dims[1]));
+}
+inline void infer_squared_l2_distance(InferShapeContext& op) {
+  const LoDTensorDesc x = op.input("X");
+  const Dims& dims = x.tensor.dims;
+  if (dims.empty()) throw_dims("X", dims, "rows");
+  op.set_output("sub_result", {{x.tensor.data_type, {dims[0], infer::product(part(dims, 1, dims.size()), "numbers")}}});
+  op.set_output("Out", reshaped_to(x, {dims[0], 1}));
+}
+/// crop: its levels stay where the number of rows does.
+inline void infer_crop(InferShapeContext& op) {
+  const LoDTensorDesc x = op.input("X");
+  Dims dims = op.inputs("Y") > 0 ? op.input("Y").tensor.dims : op.attr("shape", Dims());
+  if (dims.size() != x.tensor.dims.size()) throw_dims("X", x.tensor.dims, detail::text({dims.size(), " dimensions"}));
+  if (op.inputs("Y") == 0 && !dims.empty() && dims[0] == -1) dims[0] = x.tensor.dims[0];
+  for (const std::int64_t dim : dims) {
+    if (dim != infer::unknown && dim < 0) throw OutOfRange("attribute 'shape', expected numbers of 0 or more");
+  }
+  const bool keeps_levels = !dims.empty() && dims[0] == x.tensor.dims[0];
+  op.set_output("Out", with_levels(reshaped_to(x, std::move(dims)), keeps_levels ? x.lod_level.value() : 0));
+}
+inline void infer_pad_constant_like(InferShapeContext& op) {
+  const LoDTensorDesc y = op.input("Y");
+  const Dims dims = op.input("X").tensor.dims;
+  const bool keeps_levels = !dims.empty() && !y.tensor.dims.empty() && dims[0] == y.tensor.dims[0];
+  op.set_output("Out", with_levels(reshaped_to(y, dims), keeps_levels ? y.lod_level.value() : 0));
+}
+inline void infer_linspace(InferShapeContext& op) {
+  op.set_output("Out", {{op.input("Start").tensor.data_type, {infer::unknown}}});
+}
+inline void infer_eye(InferShapeContext& op) {
+  const std::int64_t rows = op.attr("num_rows", std::int64_t{0}), columns = op.attr("num_columns", std::int64_t{-1});
+  if (rows < 0 || columns < -1) throw OutOfRange("attribute 'num_rows' or 'num_columns', expected 0 or more");
+  op.set_output("Out", {{op.data_type("dtype", DataType::FP32), {rows, columns == -1 ? rows : columns}}});
+}
 /// kldiv_loss: a number for each of X, or one for all.
 inline void infer_kldiv_loss(InferShapeContext& op) {
   const LoDTensorDesc x = op.input("X");
@@ -225,7 +266,8 @@ inline constexpr InferenceFamily inference_families[] = {
      "abs acos add_position_encoding asin assign atan brelu ceil clip clip_by_norm cos cosh elu erf exp expm1 "
      "fill_zeros_like flip floor gelu hard_shrink hard_sigmoid hard_swish increment label_smooth leaky_relu log "
      "log10 log1p log2 log_softmax logsigmoid merge_selected_rows mish pow prelu reciprocal relu relu6 "
-     "reorder_lod_tensor_by_rank reverse rnn_memory_helper round rsqrt scale scatter selu sigmoid "
+     "reorder_lod_tensor_by_rank reverse rnn_memory_helper round rsqrt scale scatter scatter_nd_add selu shard_index "
+     "sigmoid "
      "sigmoid_cross_entropy_with_logits sign silu sin sinh soft_relu softmax softplus softshrink softsign sqrt "
      "square stanh swish tan tanh tanh_shrink thresholded_relu where"},
     {infer_x_to_y, "sequence_reverse"},
@@ -247,7 +289,7 @@ inline constexpr InferenceFamily inference_families[] = {
     {infer_fill_any_like, "fill_any_like"},
     {infer_elementwise,
      "elementwise_add elementwise_div elementwise_floordiv elementwise_max elementwise_min elementwise_mod "
-     "elementwise_mul elementwise_pow elementwise_sub"},
+     "elementwise_mul elementwise_pow elementwise_sub minus"},
     {infer_comparison,
      "equal greater_equal greater_than less_equal less_than logical_and logical_or logical_xor not_equal"},
     {infer_logical_not, "isfinite_v2 isinf_v2 isnan_v2 logical_not"},
@@ -276,6 +318,8 @@ inline constexpr InferenceFamily inference_families[] = {
     {infer_auc, "auc"},
     {infer_cos_sim, "cos_sim"},
     {infer_nce, "nce"},
+    {infer_cvm, "cvm"},
+    {infer_squared_l2_distance, "squared_l2_distance"},
     {infer_concat, "concat"},
     {infer_tensor_array_to_tensor, "tensor_array_to_tensor"},
     {infer_split, "split"},
@@ -296,6 +340,10 @@ inline constexpr InferenceFamily inference_families[] = {
     {infer_tile, "tile"},
     {infer_expand_to, "expand_as_v2 expand_v2"},
     {infer_pad, "pad"},
+    {infer_crop, "crop"},
+    {infer_pad_constant_like, "pad_constant_like"},
+    {infer_eye, "eye"},
+    {infer_linspace, "linspace"},
     {infer_unstack, "unbind unstack"},
     {infer_gather_nd, "gather_nd"},
     {infer_where_index, "where_index"},
