@@ -142,6 +142,52 @@ TEST_CASE("conv2d_transpose spreads pixels over windows, and refuses sizes that 
   });
 }
 
+TEST_CASE("lstmp with a projection that changes nothing is lstm, and keeps to its limits") {
+  const auto x = lod_test::ragged<float>({2, 0, 1}, {8}, Floats(24, 0.5F));
+  const std::vector<std::pair<std::string, std::vector<AnyLoDTensor>>> both = {
+      {"Input", {x}}, {"Weight", {counted({2, 8})}}, {"Bias", {counted({1, 14})}}};
+  auto projected = both;
+  projected.push_back({"ProjWeight", {plain<float>({2, 2}, {1, 0, 0, 1})}});
+  const auto found = [&](lod_test::Attrs attrs) {
+    attrs.push_back(attr("proj_activation", std::string("identity")));
+    return apply("lstmp", projected, {"Projection", "Cell"}, attrs);
+  };
+  const auto expected = apply("lstm", both, {"Hidden", "Cell"}), same = found({});
+  for (std::size_t k = 0; k < 2; ++k) {
+    CHECK(same[k].lod() == x.lod());
+    CHECK(numbers<float>(same[k]) == numbers<float>(expected[k]));
+  }
+  const auto limited = found({attr("cell_clip", 0.25F), attr("proj_clip", 0.125F)});
+  CHECK(numbers<float>(limited[0]) == Floats(6, 0.125F));
+  CHECK(numbers<float>(limited[1]) == Floats(6, 0.25F));
+}
+
+TEST_CASE("group_norm, instance_norm, lrn, smooth_l1_loss: numbers") {
+  const AnyLoDTensor images = counted({2, 4, 1, 2}), last = plain<float>({1, 1, 2, 2}, {1, 3, 2, 6});
+  const auto normal = [](const char* type, const AnyLoDTensor& x, lod_test::Attrs attrs) {
+    return numbers<float>(apply(type, {{"X", {x}}}, {"Y"}, std::move(attrs))[0]);
+  };
+  CHECK(normal("group_norm", images, {}) == normal("layer_norm", images, {}));
+  CHECK(normal("instance_norm", images, {}) == normal("group_norm", images, {attr("groups", 4)}));
+  const auto by_channel =
+      normal("group_norm", last, {attr("groups", 2), attr("data_layout", std::string("NHWC")), attr("epsilon", 0.0F)});
+  CHECK(by_channel == Floats{-1, -1, 1, 1});
+  const auto response =
+      numbers<float>(apply("lrn", {{"X", {counted({1, 3, 1, 1})}}}, {"Out"},
+                           {attr("n", 3), attr("k", 1.0F), attr("alpha", 1.0F), attr("beta", 0.5F)})[0]);
+  const float sums[] = {6, 15, 14};
+  for (std::size_t i = 0; i < 3; ++i) {
+    CHECK(response[i] == doctest::Approx(static_cast<float>(i + 1) / std::sqrt(sums[i])));
+  }
+  const auto x = plain<float>({1, 2}, {0.25F, 3}), y = plain<float>({1, 2}, {0, 0}), two = plain<float>({1, 2}, {2, 2});
+  const auto loss = apply("smooth_l1_loss", {{"X", {x}}, {"Y", {y}}}, {"Out", "Diff"});
+  CHECK(numbers<float>(loss[0]) == Floats{2.53125F});
+  const auto weighted = apply(
+      "smooth_l1_loss", {{"X", {x}}, {"Y", {y}}, {"InsideWeight", {two}}, {"OutsideWeight", {two}}}, {"Out", "Diff"});
+  CHECK(numbers<float>(weighted[0]) == Floats{2 * (0.125F + 5.5F)});
+  CHECK(numbers<float>(weighted[1]) == Floats{0.5F, 6});
+}
+
 TEST_CASE("group_norm, instance_norm, lrn, lstmp, smooth_l1_loss refuse what does not fit") {
   const AnyLoDTensor images = counted({1, 4, 2, 2}), x = lod_test::ragged<float>({1}, {8}, {1, 2, 3, 4, 5, 6, 7, 8});
   const auto normal = [&](const AnyLoDTensor& from, lod_test::Attrs attrs) {
