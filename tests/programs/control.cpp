@@ -222,6 +222,31 @@ TEST_CASE("write_to_array and read_from_array: arrays begin empty in each run, a
   CHECK_THROWS_AS(lod::run(program, scope, {.feed = feed}), lod::OutOfRange);
 }
 
+TEST_CASE("tensor_array_to_tensor: joins tensors, of which there must be one, and that fit") {
+  ProgramDesc program = program_of(
+      {constant("i", {1}, 0, lod::DataType::INT64), write("x", "a"), next(), write("y", "a"),
+       op("tensor_array_to_tensor", {{"X", {"a"}}}, {{"Out", {"z"}}, {"OutIndex", {"n"}}}, {attr("axis", 1)})});
+  retype(program, lod::VarType::LOD_TENSOR_ARRAY, {"a"});
+  Scope scope;
+  lod::PreparedProgram prepared(lod::CpuExecutor(1), program, scope, {"z", "n"});
+  const lod::Feed feed = {{"x", ragged<float>({1, 1}, {1}, {1, 2})}, {"y", plain<float>({2, 2}, {3, 4, 5, 6})}};
+  for (int run = 0; run < 3; ++run) prepared.run(feed);
+  const std::int64_t allocations = lod_test::allocations;
+  const auto& out = prepared.run(feed);
+  if (lod_test::counts_allocations) CHECK(lod_test::allocations == allocations);
+  CHECK(out[0].shape() == lod::Shape{2, 3});
+  CHECK(numbers<float>(out[0]) == Floats{1, 3, 4, 2, 5, 6});
+  CHECK(out[0].lod() == feed.at("x").lod());
+  CHECK(numbers<std::int32_t>(out[1]) == std::vector<std::int32_t>{1, 2});
+  CHECK_THROWS_WITH_AS(
+      prepared.run({{"x", feed.at("x")}, {"y", plain<float>({1, 2}, {3, 4})}}),
+      doctest::Contains("tensor 1 of variable 'a': FP32 of shape {1, 2}, expected FP32 of shape {2, 1} "
+                        "in all dimensions but 1"),
+      ShapeMismatch);
+  program.blocks[0].ops.erase(program.blocks[0].ops.begin() + 1, program.blocks[0].ops.begin() + 4);
+  CHECK_THROWS_AS(lod::run(program, scope, {.feed = feed}), ShapeMismatch);
+}
+
 TEST_CASE("lod_tensor_to_array: a recurrent network over sequences, longest first, and its way back") {
   // The state of a sequence is the sum of its rows so far: y are the states of all steps.
   ProgramDesc program = program_of(
@@ -390,6 +415,20 @@ TEST_CASE("beam_search: keeps the best candidates of each source") {
   CHECK(numbers<float>(y.scores) == Floats{0, 0, 0});
   CHECK(lod::beam_search(plain<std::int64_t>({0, 1}, {}), plain<float>({0, 1}, {}), of({}, {2}, {})).ids.levels() == 2);
   CHECK_THROWS_AS(lod::beam_search(two, pre_scores, tied), ShapeMismatch);
+}
+
+TEST_CASE("gather_tree: the ids on the way to each beam") {
+  const auto ids = plain<std::int64_t>({3, 1, 3}, {1, 2, 3, 4, 5, 6, 7, 8, 9});
+  const auto found = [&](const Ids& parents) {
+    return numbers<std::int64_t>(lod_test::apply(
+        "gather_tree", {{"Ids", {ids}}, {"Parents", {plain<std::int64_t>({3, 1, 3}, parents)}}}, {"Out"})[0]);
+  };
+  CHECK(found({0, 0, 0, 2, 1, 0, 1, 1, 2}) == Ids{2, 2, 1, 5, 5, 6, 7, 8, 9});
+  CHECK_THROWS_AS(found({0, 0, 0, 0, 0, 0, 0, 3, 0}), lod::OutOfRange);
+  CHECK_THROWS_AS(found({0, 0, 0, 0, 0, -1, 2, 0, 0}), lod::OutOfRange);
+  const auto none = plain<std::int64_t>({0, 2, 3}, {});
+  CHECK(lod_test::apply("gather_tree", {{"Ids", {none}}, {"Parents", {none}}}, {"Out"})[0].rows() == 0);
+  CHECK_THROWS_AS(lod_test::apply("gather_tree", {{"Ids", {ids}}, {"Parents", {none}}}, {"Out"}), ShapeMismatch);
 }
 
 TEST_CASE("beam_search_decode: follows the candidates back, and puts the best sentence first") {

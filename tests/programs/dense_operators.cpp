@@ -548,6 +548,80 @@ TEST_CASE("strided_slice, index_select, multiplex, size") {
   CHECK(numbers<std::int64_t>(apply("size", {{"Input", {x}}}, {"Out"})[0]) == Ids{6});
 }
 
+TEST_CASE("crop, pad_constant_like, scatter_nd_add, eye, linspace") {
+  const auto x = plain<float>({2, 3}, {1, 2, 3, 4, 5, 6});
+  const auto crop = [&](std::vector<int> shape, std::vector<int> offsets) {
+    return apply("crop", {{"X", {x}}}, {"Out"}, {attr("shape", shape), attr("offsets", offsets)})[0];
+  };
+  CHECK(numbers<float>(crop({1, 2}, {1, 0})) == Floats{4, 5});
+  CHECK(crop({2, 0}, {0, 3}).shape() == Shape{2, 0});
+  CHECK_THROWS_WITH_AS(crop({2, 2}, {1, 0}),
+                       doctest::Contains("shape {2, 2} from {1, 0} on, expected a part of {2, 3}"), ShapeMismatch);
+  CHECK_THROWS_AS(crop({2, 2}, {0, -1}), ShapeMismatch);
+  CHECK_THROWS_AS(crop({2}, {0}), ShapeMismatch);
+  CHECK_THROWS_AS(crop({2, 2}, {0}), ShapeMismatch);
+  CHECK_THROWS_AS(crop({2, std::numeric_limits<int>::max()}, {0, 1}), ShapeMismatch);
+  CHECK_THROWS_AS(crop({}, {}), InvalidProgram);
+  const auto inner = plain<float>({1, 2}, {7, 8});
+  CHECK(numbers<float>(apply("pad_constant_like", {{"X", {x}}, {"Y", {inner}}}, {"Out"},
+                             {attr("pad_value", 9.0F)})[0]) == Floats{7, 8, 9, 9, 9, 9});
+  CHECK_THROWS_AS(apply("pad_constant_like", {{"X", {inner}}, {"Y", {x}}}, {"Out"}), ShapeMismatch);
+  const auto index = plain<std::int64_t>({2, 1}, {1, 1}), beyond = plain<std::int64_t>({2, 1}, {0, 2});
+  CHECK(numbers<float>(apply("scatter_nd_add", {{"X", {x}}, {"Index", {index}}, {"Updates", {x}}}, {"Out"})[0]) ==
+        Floats{1, 2, 3, 9, 12, 15});
+  CHECK_THROWS_AS(apply("scatter_nd_add", {{"X", {x}}, {"Index", {beyond}}, {"Updates", {x}}}, {"Out"}),
+                  lod::OutOfRange);
+  CHECK_THROWS_AS(apply("scatter_nd_add", {{"X", {x}}, {"Index", {index}}, {"Updates", {inner}}}, {"Out"}),
+                  ShapeMismatch);
+  CHECK(numbers<float>(
+            apply("eye", {}, {"Out"}, {attr("num_rows", std::int64_t{2}), attr("num_columns", std::int64_t{3})})[0]) ==
+        Floats{1, 0, 0, 0, 1, 0});
+  CHECK_THROWS_AS(apply("eye", {}, {"Out"}, {attr("num_rows", std::int64_t{-1})}), InvalidProgram);
+  const auto line = [](std::int32_t count) {
+    const auto one = plain<float>({1}, {1}), two = plain<float>({1}, {2});
+    return numbers<float>(apply(
+        "linspace", {{"Start", {one}}, {"Stop", {two}}, {"Num", {plain<std::int32_t>({1}, {count})}}}, {"Out"})[0]);
+  };
+  CHECK(line(3) == Floats{1, 1.5F, 2});
+  CHECK(line(1) == Floats{1});
+  CHECK_THROWS_AS(line(0), lod::OutOfRange);
+}
+
+TEST_CASE("cvm, shard_index, squared_l2_distance: counts of clicks, ids of a shard, distances of rows") {
+  const auto x = lod_test::ragged<double>({2, 1}, {3}, {0, 0, 1, 3, 1, 2, 0, 1, 3});
+  const auto counted = numbers<double>(apply("cvm", {{"X", {x}}, {"CVM", {x}}}, {"Y"})[0]);
+  CHECK(counted[3] == doctest::Approx(std::log(4)));
+  CHECK(counted[4] == doctest::Approx(std::log(2) - std::log(4)));
+  const auto rest = apply("cvm", {{"X", {x}}, {"CVM", {x}}}, {"Y"}, {attr("use_cvm", false)})[0];
+  CHECK(numbers<double>(rest) == std::vector<double>{1, 2, 3});
+  CHECK(rest.lod() == x.lod());
+  const auto counts = plain<double>({2, 2}, {5, 6, 7, 8});
+  const auto back = [&](const AnyLoDTensor& given, const AnyLoDTensor& dy, bool use_cvm) {
+    return numbers<double>(
+        apply("cvm_grad", {{"X", {x}}, {"CVM", {given}}, {"Y@GRAD", {dy}}}, {"X@GRAD"}, {attr("use_cvm", use_cvm)})[0]);
+  };
+  CHECK(back(counts, x, true) == std::vector<double>{5, 6, 1, 5, 6, 2, 7, 8, 3});
+  CHECK(back(counts, rest, false) == std::vector<double>{5, 6, 1, 5, 6, 2, 7, 8, 3});
+  CHECK_THROWS_AS(back(counts, rest, true), ShapeMismatch);
+  CHECK_THROWS_AS(back(plain<double>({3, 2}, {1, 2, 3, 4, 5, 6}), x, true), ShapeMismatch);
+  CHECK_THROWS_AS(apply("cvm", {{"X", {plain<float>({2, 1}, {1, 2})}}, {"CVM", {x}}}, {"Y"}), ShapeMismatch);
+  const auto shard = [](std::int64_t id, int shards) {
+    return numbers<std::int64_t>(apply("shard_index", {{"X", {plain<std::int64_t>({1, 1}, {id})}}}, {"Out"},
+                                       {attr("index_num", 7), attr("nshards", shards), attr("shard_id", 1)})[0])[0];
+  };
+  CHECK(shard(3, 2) == -1);
+  CHECK(shard(4, 2) == 0);
+  CHECK(shard(6, 2) == 2);
+  CHECK_THROWS_AS(shard(7, 2), lod::OutOfRange);
+  CHECK_THROWS_AS(shard(-1, 2), lod::OutOfRange);
+  CHECK_THROWS_AS(shard(0, 1), InvalidProgram);
+  const auto rows = plain<float>({2, 2}, {1, 2, 3, 5}), one = plain<float>({1, 2}, {1, 1});
+  const auto apart = apply("squared_l2_distance", {{"X", {rows}}, {"Y", {one}}}, {"sub_result", "Out"});
+  CHECK(numbers<float>(apart[0]) == Floats{0, 1, 2, 4});
+  CHECK(numbers<float>(apart[1]) == Floats{1, 20});
+  CHECK_THROWS_AS(apply("squared_l2_distance", {{"X", {one}}, {"Y", {rows}}}, {"sub_result", "Out"}), ShapeMismatch);
+}
+
 TEST_CASE("sampling_id, uniform_random_batch_size_like: random numbers as a batch wants them") {
   const auto ids = numbers<std::int64_t>(
       apply("sampling_id", {{"X", {plain<float>({4, 3}, {1, 0, 0, 0, 1, 0, 0, 0, 1, 0, 0, 0})}}}, {"Out"})[0]);

@@ -163,7 +163,7 @@ TEST_CASE_FIXTURE(Gradients, "warpctc: gradients by sequences and by padded fram
          {attr("blank", 2)}});
 }
 
-TEST_CASE_FIXTURE(Gradients, "conv2d, depthwise_conv2d: gradients by images and filters") {
+TEST_CASE_FIXTURE(Gradients, "conv2d, conv2d_transpose, depthwise_conv2d: gradients by images and filters") {
   using Ints = std::vector<int>;
   lod_test::by_each_library([&] {
     for (const bool channels_last : {false, true}) {
@@ -182,8 +182,42 @@ TEST_CASE_FIXTURE(Gradients, "conv2d, depthwise_conv2d: gradients by images and 
              {{"Input", {images(2, 3)}}, {"Filter", {dense({6, 1, 2, 3})}}},
              {"Output"},
              {layout, attr("groups", 3), attr("padding_algorithm", std::string("SAME"))}});
+      for (const auto& attrs : {lod_test::Attrs{layout, attr("groups", 2), attr("strides", Ints{2, 3})},
+                                {layout, attr("dilations", Ints{2, 1}), attr("paddings", Ints{1, 0, 0, 2})},
+                                {layout, attr("strides", Ints{2, 2}), attr("output_size", Ints{12, 9})},
+                                {layout, attr("padding_algorithm", std::string("SAME"))}}) {
+        check({"conv2d_transpose", {{"Input", {images(2, 4)}}, {"Filter", {dense({4, 3, 3, 2})}}}, {"Output"}, attrs});
+      }
+      check({"conv2d_transpose", {{"Input", {images(0, 4)}}, {"Filter", {dense({4, 3, 3, 2})}}}, {"Output"}, {layout}});
+      check({"depthwise_conv2d_transpose",
+             {{"Input", {images(2, 4)}}, {"Filter", {dense({4, 1, 2, 2})}}},
+             {"Output"},
+             {layout, attr("groups", 4)}});
     }
   });
+}
+
+TEST_CASE_FIXTURE(Gradients, "group_norm, instance_norm, lrn: gradients by all inputs") {
+  for (const bool channels_last : {false, true}) {
+    const std::string name = channels_last ? "NHWC" : "NCHW";
+    const auto layout = attr("data_format", name);
+    const auto images = [&](std::int64_t count) {
+      return dense(channels_last ? Shape{count, 3, 2, 4} : Shape{count, 4, 3, 2});
+    };
+    for (const std::int64_t count : {2, 0}) {
+      for (const int groups : {1, 2}) {
+        check({"group_norm",
+               {{"X", {images(count)}}, {"Scale", {dense({4})}}, {"Bias", {dense({4})}}},
+               {"Y", "Mean", "Variance"},
+               {attr("data_layout", name), attr("groups", groups)}});
+      }
+      check({"group_norm", {{"X", {images(count)}}}, {"Y", "Mean", "Variance"}, {attr("data_layout", name)}});
+      check({"lrn", {{"X", {images(count)}}}, {"Out", "MidOut"}, {layout, attr("n", 3), attr("alpha", 0.5F)}});
+      check({"instance_norm",
+             {{"X", {dense({count, 3, 4, 2})}}, {"Scale", {dense({3})}}, {"Bias", {dense({3})}}},
+             {"Y", "SavedMean", "SavedVariance"}});
+    }
+  }
 }
 
 TEST_CASE_FIXTURE(Gradients, "pool2d: gradients by images") {
@@ -315,6 +349,29 @@ TEST_CASE_FIXTURE(Gradients, "lstm, lstm_unit: gradients by input, weights, bias
              {{"X", {x}}, {"C_prev", {dense({x.rows(), 2})}}},
              {flag ? "C" : "H"},
              {attr("forget_bias", flag ? 0.5F : 0.0F)}});
+    }
+  }
+}
+
+TEST_CASE_FIXTURE(Gradients, "lstmp: gradients by input, weights, bias, peepholes and initial states") {
+  for (const Lengths& lengths : batches) {
+    const auto sequences = static_cast<std::int64_t>(lengths.back().size());
+    for (const bool flag : {false, true}) {
+      lod_test::GradientSample sample = {"lstmp",
+                                         {{"Input", {rows(lengths, {12})}},
+                                          {"Weight", {dense({2, 12})}},
+                                          {"ProjWeight", {dense({3, 2})}},
+                                          {"Bias", {dense({1, flag ? 21 : 12})}}},
+                                         {"Projection", "Cell", "BatchGate", "BatchHidden"},
+                                         {attr("is_reverse", flag), attr("use_peepholes", flag)}};
+      check(sample);
+      sample.inputs.push_back({"H0", {dense({sequences, 2})}});
+      sample.inputs.push_back({"C0", {dense({sequences, 3})}});
+      sample.attrs.push_back(attr("cell_clip", 0.5F));
+      check(sample);
+      sample.attrs.push_back(attr("proj_clip", 0.25F));
+      sample.attrs.push_back(attr("proj_activation", std::string("identity")));
+      check(sample);
     }
   }
 }

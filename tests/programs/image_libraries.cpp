@@ -23,8 +23,16 @@
 
 namespace {
 
-const std::vector<std::string> replaced = {"conv2d", "conv2d_grad", "depthwise_conv2d", "depthwise_conv2d_grad",
-                                           "pool2d", "pool2d_grad"};
+const std::vector<std::string> replaced = {"conv2d",
+                                           "conv2d_grad",
+                                           "conv2d_transpose",
+                                           "conv2d_transpose_grad",
+                                           "depthwise_conv2d",
+                                           "depthwise_conv2d_grad",
+                                           "depthwise_conv2d_transpose",
+                                           "depthwise_conv2d_transpose_grad",
+                                           "pool2d",
+                                           "pool2d_grad"};
 
 }  // namespace
 

@@ -242,6 +242,20 @@ TEST_CASE("append_backward: elements of arrays that are read twice, written twic
   check(program, {{"x", drawn({2, 2})}});
 }
 
+TEST_CASE("append_backward: tensors of an array joined") {
+  for (const bool is_stack : {false, true}) {
+    for (const int axis : {0, 1, -1}) {
+      ProgramDesc program = program_of(
+          with_loss({zero("i"), write("x", "i", "a"), count("i"), unary("tanh", "x", "y"), write("y", "i", "a"),
+                     op("tensor_array_to_tensor", {{"X", {"a"}}}, {{"Out", {"z"}}, {"OutIndex", {"lengths"}}},
+                        {lod_test::attr("axis", axis), lod_test::attr("use_stack", is_stack)})},
+                    "z"));
+      retype(program, VarType::LOD_TENSOR_ARRAY, {"a"});
+      check(program, {{"x", drawn({2, 3})}});
+    }
+  }
+}
+
 /// y = x; if (c) y = y w, otherwise it stays; z = if (c) tanh(y).
 ProgramDesc two_branches() {
   ProgramDesc program =

@@ -118,6 +118,103 @@ TEST_CASE("conv2d refuses what it does not know, and shapes that do not fit") {
   });
 }
 
+TEST_CASE("conv2d_transpose spreads pixels over windows, and refuses sizes that no windows have") {
+  lod_test::by_each_library([&] {
+    const auto spread = [](const AnyLoDTensor& images, const AnyLoDTensor& filters, lod_test::Attrs attrs) {
+      return apply("conv2d_transpose", {{"Input", {images}}, {"Filter", {filters}}}, {"Output"}, std::move(attrs))[0];
+    };
+    const AnyLoDTensor images = counted({1, 1, 1, 2}), filters = counted({1, 1, 1, 2});
+    CHECK(numbers<float>(spread(images, filters, {})) == Floats{1, 4, 4});
+    const auto stride = attr("strides", Ints{1, 2});
+    CHECK(numbers<float>(spread(images, filters, {stride})) == Floats{1, 2, 2, 4});
+    CHECK(numbers<float>(spread(images, filters, {stride, attr("output_size", Ints{1, 5})})) == Floats{1, 2, 2, 4, 0});
+    CHECK(spread(counted({0, 1, 1, 2}), filters, {}).shape() == Shape{0, 1, 1, 3});
+    CHECK_THROWS_WITH_AS(spread(images, filters, {stride, attr("output_size", Ints{1, 6})}),
+                         doctest::Contains("a side of 6, expected 4 or more, and less than 6"), ShapeMismatch);
+    CHECK_THROWS_AS(spread(images, filters, {attr("paddings", Ints{1, 0})}), ShapeMismatch);
+    CHECK_THROWS_AS(spread(images, counted({2, 1, 1, 1}), {}), ShapeMismatch);
+    CHECK_THROWS_AS(spread(counted({1, 1, 0, 2}), filters, {}), ShapeMismatch);
+    CHECK_THROWS_AS(spread(images, filters, {attr("groups", 2)}), ShapeMismatch);
+    CHECK_THROWS_AS(spread(images, filters, {attr("output_size", Ints{3})}), InvalidProgram);
+    constexpr int most = std::numeric_limits<int>::max();
+    CHECK(spread(counted({0, 1, 1, 2}), filters, {attr("strides", Ints{most, most}), attr("dilations", Ints{1, most})})
+              .shape() == Shape{0, 1, 1, std::int64_t{2} * most + 1});
+  });
+}
+
+TEST_CASE("lstmp with a projection that changes nothing is lstm, and keeps to its limits") {
+  const auto x = lod_test::ragged<float>({2, 0, 1}, {8}, Floats(24, 0.5F));
+  const std::vector<std::pair<std::string, std::vector<AnyLoDTensor>>> both = {
+      {"Input", {x}}, {"Weight", {counted({2, 8})}}, {"Bias", {counted({1, 14})}}};
+  auto projected = both;
+  projected.push_back({"ProjWeight", {plain<float>({2, 2}, {1, 0, 0, 1})}});
+  const auto found = [&](lod_test::Attrs attrs) {
+    attrs.push_back(attr("proj_activation", std::string("identity")));
+    return apply("lstmp", projected, {"Projection", "Cell"}, attrs);
+  };
+  const auto expected = apply("lstm", both, {"Hidden", "Cell"}), same = found({});
+  for (std::size_t k = 0; k < 2; ++k) {
+    CHECK(same[k].lod() == x.lod());
+    CHECK(numbers<float>(same[k]) == numbers<float>(expected[k]));
+  }
+  const auto limited = found({attr("cell_clip", 0.25F), attr("proj_clip", 0.125F)});
+  CHECK(numbers<float>(limited[0]) == Floats(6, 0.125F));
+  CHECK(numbers<float>(limited[1]) == Floats(6, 0.25F));
+}
+
+TEST_CASE("group_norm, instance_norm, lrn, smooth_l1_loss: numbers") {
+  const AnyLoDTensor images = counted({2, 4, 1, 2}), last = plain<float>({1, 1, 2, 2}, {1, 3, 2, 6});
+  const auto normal = [](const char* type, const AnyLoDTensor& x, lod_test::Attrs attrs) {
+    return numbers<float>(apply(type, {{"X", {x}}}, {"Y"}, std::move(attrs))[0]);
+  };
+  CHECK(normal("group_norm", images, {}) == normal("layer_norm", images, {}));
+  CHECK(normal("instance_norm", images, {}) == normal("group_norm", images, {attr("groups", 4)}));
+  const auto by_channel =
+      normal("group_norm", last, {attr("groups", 2), attr("data_layout", std::string("NHWC")), attr("epsilon", 0.0F)});
+  CHECK(by_channel == Floats{-1, -1, 1, 1});
+  const auto response =
+      numbers<float>(apply("lrn", {{"X", {counted({1, 3, 1, 1})}}}, {"Out"},
+                           {attr("n", 3), attr("k", 1.0F), attr("alpha", 1.0F), attr("beta", 0.5F)})[0]);
+  const float sums[] = {6, 15, 14};
+  for (std::size_t i = 0; i < 3; ++i) {
+    CHECK(response[i] == doctest::Approx(static_cast<float>(i + 1) / std::sqrt(sums[i])));
+  }
+  const auto x = plain<float>({1, 2}, {0.25F, 3}), y = plain<float>({1, 2}, {0, 0}), two = plain<float>({1, 2}, {2, 2});
+  const auto loss = apply("smooth_l1_loss", {{"X", {x}}, {"Y", {y}}}, {"Out", "Diff"});
+  CHECK(numbers<float>(loss[0]) == Floats{2.53125F});
+  const auto weighted = apply(
+      "smooth_l1_loss", {{"X", {x}}, {"Y", {y}}, {"InsideWeight", {two}}, {"OutsideWeight", {two}}}, {"Out", "Diff"});
+  CHECK(numbers<float>(weighted[0]) == Floats{2 * (0.125F + 5.5F)});
+  CHECK(numbers<float>(weighted[1]) == Floats{0.5F, 6});
+}
+
+TEST_CASE("group_norm, instance_norm, lrn, lstmp, smooth_l1_loss refuse what does not fit") {
+  const AnyLoDTensor images = counted({1, 4, 2, 2}), x = lod_test::ragged<float>({1}, {8}, {1, 2, 3, 4, 5, 6, 7, 8});
+  const auto normal = [&](const AnyLoDTensor& from, lod_test::Attrs attrs) {
+    apply("group_norm", {{"X", {from}}}, {"Y"}, std::move(attrs));
+  };
+  CHECK_THROWS_AS(normal(images, {attr("groups", 3)}), ShapeMismatch);
+  CHECK_THROWS_AS(normal(counted({4}), {}), ShapeMismatch);
+  CHECK_THROWS_AS(normal(images, {attr("groups", 0)}), InvalidProgram);
+  CHECK_THROWS_AS(normal(images, {attr("data_layout", std::string("NC"))}), InvalidProgram);
+  CHECK_THROWS_AS(apply("instance_norm", {{"X", {images}}, {"Scale", {counted({3})}}}, {"Y"}), ShapeMismatch);
+  CHECK_THROWS_AS(apply("lrn", {{"X", {images}}}, {"Out"}, {attr("n", 2)}), InvalidProgram);
+  CHECK_THROWS_AS(apply("lrn", {{"X", {counted({1, 2, 3})}}}, {"Out"}), ShapeMismatch);
+  CHECK_THROWS_AS(apply("smooth_l1_loss", {{"X", {images}}, {"Y", {x}}}, {"Diff", "Out"}), ShapeMismatch);
+  CHECK_THROWS_AS(apply("smooth_l1_loss", {{"X", {x}}, {"Y", {x}}}, {"Diff", "Out"}, {attr("sigma", 0.0F)}),
+                  InvalidProgram);
+  const auto network = [&](const Shape& weight, const Shape& projection, lod_test::Attrs attrs) {
+    apply("lstmp",
+          {{"Input", {x}}, {"Weight", {ones(weight)}}, {"ProjWeight", {ones(projection)}}, {"Bias", {ones({1, 14})}}},
+          {"Projection", "Cell"}, std::move(attrs));
+  };
+  network({1, 8}, {2, 1}, {});
+  CHECK_THROWS_AS(network({2, 8}, {2, 1}, {}), ShapeMismatch);
+  CHECK_THROWS_AS(network({1, 8}, {1, 1}, {}), ShapeMismatch);
+  CHECK_THROWS_AS(network({1, 8}, {2, 1}, {attr("cell_clip", -1.0F)}), InvalidProgram);
+  CHECK_THROWS_AS(network({1, 8}, {2, 1}, {attr("proj_activation", std::string("softmax"))}), InvalidProgram);
+}
+
 TEST_CASE("pool2d takes the greatest number or the mean of each window") {
   lod_test::by_each_library([&] {
     const AnyLoDTensor images = counted({1, 1, 3, 3});
@@ -283,6 +380,7 @@ TEST_CASE("save and load, alone and combined, stay in the folder that they may u
   const AnyLoDTensor x = lod_test::ragged<float>({1, 2}, {2}, {1, 2, 3, 4, 5, 6}), ids = plain<std::int64_t>({1}, {7});
   run(save, {{"x", x}}, {});
   CHECK(is_same(run(load, {}, {"y"})[0], x));
+  CHECK(is_same(run(op("load", {}, {{"Out", {"y"}}}, {file("././a/x")}), {}, {"y"})[0], x));
   CHECK(is_same(lod::paddle::load_tensor(folder / "files/a/x"), x));
   auto once = save;
   once.attrs.push_back(attr("overwrite", false));
@@ -296,7 +394,7 @@ TEST_CASE("save and load, alone and combined, stay in the folder that they may u
   CHECK_THROWS_AS(run(op("load_combine", {}, {{"Out", {"y"}}}, {file("all")}), {}, {"y"}), lod::ParseError);
   CHECK_THROWS_AS(run(op("load", {}, {{"Out", {"y"}}}, {file("none")}), {}, {"y"}), std::system_error);
 
-  for (const char* const path : {"../x", "a/../../x", "/x", "", ".", "a//x", "a/"}) {
+  for (const char* const path : {"../x", "a/../../x", "/x", "", ".", "./", "./../x", "a/./x", "a//x", "a/"}) {
     CAPTURE(path);
     CHECK_THROWS_AS(run(op("save", {{"X", {"x"}}}, {}, {file(path)}), {{"x", x}}, {}), InvalidProgram);
     CHECK_THROWS_AS(run(op("load_combine", {}, {{"Out", {"y"}}}, {file(path)}), {}, {"y"}), InvalidProgram);

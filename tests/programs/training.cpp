@@ -177,6 +177,30 @@ TEST_CASE("operators on dense tensors: gradients are those of differences") {
                   {},
                   {},
                   {{"Condition", AnyLoDTensor(std::move(holds))}}});
+  check_gradient({"smooth_l1_loss", pairs({2, 3}, {2, 3}), "Out", {attr("sigma", 2.0F)}, {"Diff"}});
+  const auto weights = plain<double>({2, 2}, {1, 0, -2, 0.5});
+  check_gradient({"smooth_l1_loss",
+                  pairs({2, 2}, {2, 2}),
+                  "Out",
+                  {},
+                  {"Diff"},
+                  {{"InsideWeight", weights}, {"OutsideWeight", weights}}});
+  check_gradient({"minus", pairs({2, 3}, {2, 3})});
+  for (const std::int64_t rows : {3, 1}) {
+    check_gradient({"squared_l2_distance", pairs({3, 2}, {rows, 2}), "Out", {}, {"sub_result"}});
+  }
+  check_gradient({"crop",
+                  {{"X", {Shape{3, 4}}}},
+                  "Out",
+                  {attr("shape", std::vector<int>{-1, 2}), attr("offsets", std::vector<int>{0, 1})}});
+  check_gradient(
+      {"pad_constant_like", {{"Y", {Shape{2, 2}}}}, "Out", {}, {}, {{"X", plain<double>({2, 3}, Doubles(6))}}});
+  check_gradient({"scatter_nd_add",
+                  {{"X", {Shape{3, 2, 2}}}, {"Updates", {Shape{3, 2}}}},
+                  "Out",
+                  {},
+                  {},
+                  {{"Index", plain<std::int64_t>({3, 2}, {2, 0, 0, 1, 2, 0})}}});
   const auto places = plain<std::int64_t>({2}, {2, 0});
   check_gradient({"scatter", {{"X", {Shape{3, 2}}}, {"Updates", {Shape{2, 2}}}}, "Out", {}, {}, {{"Ids", places}}});
   check_gradient({"gather", {{"X", {Shape{4, 2}}}}, "Out", {}, {}, {{"Index", plain<std::int64_t>({3}, {2, 0, 2})}}});

@@ -42,13 +42,21 @@ expand_v2 X=x1 -> Out=y shape:I=2,-1,3
 expand_as_v2 X=x1 Y=x -> Out=y target_shape:I=5,4
 flip X=image -> Out=y axis:I=0,-1
 pad X=x -> Out=y paddings:I=0,1,2,0 pad_value:f=1
+pad_constant_like X=z Y=s4 -> Out=y pad_value:f=1
+crop X=image -> Out=y shape:I=2,2,1 offsets:I=0,1,2
+cvm X=x CVM=s2 -> Y=y use_cvm:b=1
+shard_index X=ids -> Out=y index_num:i=9 nshards:i=2 shard_id:i=1
+eye -> Out=y num_rows:l=3 num_columns:l=2 dtype:i=5
 unstack X=s2 -> Y=y Y=n axis:i=1 num:i=2
 unbind X=s2 -> Out=y Out=n axis:i=1
 gather_nd X=image Index=o -> Out=y
+scatter_nd_add X=z Index=o Updates=s4 -> Out=y
 scatter X=z Ids=l Updates=s4 -> Out=y overwrite:b=0
 where Condition=flags X=one31 Y=one31 -> Out=y
 where_index Condition=flags -> Out=y
 bpr_loss X=x Label=ids -> Y=y
+smooth_l1_loss X=z Y=z1 InsideWeight=z2 OutsideWeight=z3 -> Out=y Diff=n sigma:f=2
+squared_l2_distance X=z Y=z1 -> Out=y sub_result=n
 kldiv_loss X=z Target=z1 -> Loss=y reduction:s=mean
 label_smooth X=x PriorDist=b -> Out=y epsilon:f=0.1
 modified_huber_loss X=z Y=z1 -> Out=y IntermediateVal=n
@@ -93,12 +101,16 @@ gru Input=x12 H0=s4 Weight=w12 Bias=b12 -> Hidden=y BatchGate=n BatchResetHidden
 im2sequence X=pixels -> Out=y kernels:I=2,2 strides:I=1,1 paddings:I=0,0,0,0
 increment X=i -> Out=i step:f=1
 layer_norm X=x Scale=b Bias=b -> Y=y Mean=n Variance=k begin_norm_axis:i=1
+group_norm X=pixels Scale=b3 Bias=b3 -> Y=y Mean=n Variance=k groups:i=3 data_layout:s=NHWC
+instance_norm X=image Scale=b3 Bias=b3 -> Y=y SavedMean=n SavedVariance=k
+lrn X=pixels -> Out=y MidOut=n n:i=3 alpha:f=0.5
 less_than X=i Y=i -> Out=y axis:i=-1
 lod_reset X=x Y=ids -> Out=y target_lod:I=0,2,5 append:b=0
 logical_and X=flags Y=flags -> Out=y
 lookup_table W=w Ids=ids -> Out=y padding_idx:l=-1
 lookup_table_v2 W=w Ids=ids -> Out=y padding_idx:l=-1
 lstm Input=x16 H0=s4 C0=s4 Weight=w16 Bias=b28 -> Hidden=y Cell=n BatchGate=k BatchCellPreAct=s use_peepholes:b=1
+lstmp Input=x16 H0=s4 C0=s4 Weight=w16 ProjWeight=w Bias=b28 -> Projection=y Cell=n BatchGate=k BatchHidden=s cell_clip:f=0.5
 matmul X=z Y=w -> Out=y transpose_X:b=0 transpose_Y:b=1 alpha:f=2
 matmul_v2 X=image Y=image -> Out=y trans_x:b=0 trans_y:b=1
 mean X=x -> Out=y
@@ -147,6 +159,7 @@ unsqueeze2 X=x -> Out=y XShape=n axes:I=0,-1
 write_to_array X=x I=i -> Out=array
 read_from_array X=array I=i -> Out=y
 lod_array_length X=array -> Out=y
+tensor_array_to_tensor X=array -> Out=y OutIndex=n axis:i=0 use_stack:b=0
 lod_rank_table X=x -> Out=table level:i=0
 max_sequence_len RankTable=table -> Out=y
 lod_tensor_to_array X=x RankTable=table -> Out=array
@@ -165,6 +178,7 @@ auc Predict=s2 Label=o StatPos=stats StatNeg=stats -> AUC=y StatPosOut=n StatNeg
 brelu X=x -> Out=y t_min:f=1 t_max:f=2
 clip_by_norm X=x -> Out=y max_norm:f=1
 conv2d Input=pixels Filter=filter -> Output=y strides:I=1,1 paddings:I=0,1 dilations:I=1,1 groups:i=1 data_format:s=NCHW
+conv2d_transpose Input=pixels Filter=filter -> Output=y strides:I=2,1 paddings:I=0,1 dilations:I=1,1 groups:i=1 data_format:s=NHWC
 depthwise_conv2d Input=pixels Filter=filter1 -> Output=y strides:I=2,1 paddings:I=0,0 dilations:I=1,2 groups:i=2
 pool2d X=pixels -> Out=y ksize:I=2,2 strides:I=1,2 paddings:I=0,1 pooling_type:s=max ceil_mode:b=1 exclusive:b=1
 pool2d X=pixels -> Out=y ksize:I=2,2 pooling_type:s=avg adaptive:b=1 global_pooling:b=0

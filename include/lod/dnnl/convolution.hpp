@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 /// @file
-/// conv2d, depthwise_conv2d, and their gradients, by oneDNN.
+/// conv2d, conv2d_transpose, depthwise_conv2d, and their gradients, by oneDNN.
 #pragma once
 
 #include <lod/core/any_tensor.hpp>
@@ -46,6 +46,15 @@ class Convolution {
     if (groups == 1) w_.erase(w_.begin());
   }
 
+  /// The convolution whose gradient with respect to its images conv2d_transpose is.
+  static Convolution transposed(const operators_of_programs::TransposedConvolution& of, const Shape& images,
+                                const Shape& filters) {
+    const auto made = of.results(images, filters);
+    return Convolution(Shape(made), filters, of.options_for(images, filters), of.groups());
+  }
+
+  /// The shape of the images.
+  const Shape& image_shape() const noexcept { return of_.image_shape; }
   /// The shape of the results.
   const Shape& shape() const noexcept { return of_.shape; }
   /// Whether oneDNN can compute it.
@@ -160,6 +169,63 @@ inline RunOperator<> conv2d_grad(const OperatorArguments& op, const RunOperator<
     };
     write(dfilter, by, images, found->by_filters);
     write(dx, from, filters, found->by_images);
+  };
+}
+
+/// conv2d_transpose and depthwise_conv2d_transpose.
+inline RunOperator<> conv2d_transpose(const OperatorArguments& op, const RunOperator<>& own) {
+  struct Made {
+    Shape shape;
+    Computation by_images;
+  };
+  const Slot x = op.input("Input"), filter = op.input("Filter"), out = op.output("Output");
+  return [=, transposed = operators_of_programs::TransposedConvolution(op),
+          made = MadeForShapes<Made, 2>()](OperatorCall<>& call) mutable {
+    const AnyLoDTensor &from = call.tensor(x), &by = call.tensor(filter);
+    if (!are_floats({&from, &by})) return own(call);
+    const auto* const found = made.find(call.executor(), {from.shape(), by.shape()}, [&]() -> std::optional<Made> {
+      const Convolution of = Convolution::transposed(transposed, from.shape(), by.shape());
+      if (!of.is_ordinary()) return std::nullopt;
+      return Made{of.image_shape(), of.gradient_by_images()};
+    });
+    if (!found) return own(call);
+    const void *const images = from.bytes().data(), *const filters = by.bytes().data();
+    auto y = call.output_bytes(out, DataType::FP32, found->shape, from);
+    found->by_images.run(call.executor(), {filters, images, y.template elements<float>()});
+  };
+}
+
+/// Their gradients.
+inline RunOperator<> conv2d_transpose_grad(const OperatorArguments& op, const RunOperator<>& own) {
+  struct Made {
+    Shape shape;
+    std::optional<Computation> forward;
+    std::optional<Computation> by_filters;
+  };
+  const Slot x = op.input("Input"), filter = op.input("Filter"), dy = op.input("Output@GRAD");
+  const Slot dx = op.optional_output("Input@GRAD"), dfilter = op.optional_output("Filter@GRAD");
+  return [=, transposed = operators_of_programs::TransposedConvolution(op),
+          made = MadeForShapes<Made, 2>()](OperatorCall<>& call) mutable {
+    const AnyLoDTensor from = call.tensor(x), by = call.tensor(filter);
+    if (!are_floats({&from, &by})) return own(call);
+    const auto* const found = made.find(call.executor(), {from.shape(), by.shape()}, [&]() -> std::optional<Made> {
+      const Convolution of = Convolution::transposed(transposed, from.shape(), by.shape());
+      if (!of.is_ordinary()) return std::nullopt;
+      Made both{of.image_shape(), std::nullopt, std::nullopt};
+      if (dx) both.forward = of.forward();
+      if (dfilter) both.by_filters = of.gradient_by_filters();
+      return both;
+    });
+    if (!found) return own(call);
+    const void *const images = from.bytes().data(), *const filters = by.bytes().data();
+    const void* const given = operators_of_programs::numbers_of<float>(call, dy, found->shape);
+    const auto write = [&](const Slot& slot, const AnyLoDTensor& like, const void* other, const auto& computation) {
+      if (!slot) return;
+      auto y = call.output_bytes(slot, DataType::FP32, like.lod(), like.row_shape(), like.rows());
+      computation->run(call.executor(), {given, other, y.template elements<float>()});
+    };
+    write(dfilter, by, images, found->by_filters);
+    write(dx, from, filters, found->forward);
   };
 }
 

@@ -18,8 +18,9 @@
 
 namespace lod::inline LOD_INTERFACE::inline LOD_TARGET {
 
-/// Lets oneDNN run conv2d, depthwise_conv2d and pool2d, with their gradients, on numbers of float, in all programs that
-/// are prepared from now on. Other types, empty images, and what oneDNN does not support are still run by this library.
+/// Lets oneDNN run conv2d, conv2d_transpose, their depthwise forms and pool2d, with their gradients, on numbers of
+/// float, in all programs that are prepared from now on. Other types, empty images, and what oneDNN does not support
+/// are still run by this library.
 ///
 /// oneDNN uses as many threads as the executor has, by OpenMP; if it was built for other threads, it chooses their
 /// number itself. It adds in another order, so results differ in the last digits, also between processors. The maximum
@@ -27,9 +28,16 @@ namespace lod::inline LOD_INTERFACE::inline LOD_TARGET {
 inline void use_dnnl() {
   using Prepare = RunOperator<>(const OperatorArguments&, const RunOperator<>&);
   const std::pair<const char*, Prepare*> replaced[] = {
-      {"conv2d", operators_by_dnnl::conv2d},           {"conv2d_grad", operators_by_dnnl::conv2d_grad},
-      {"depthwise_conv2d", operators_by_dnnl::conv2d}, {"depthwise_conv2d_grad", operators_by_dnnl::conv2d_grad},
-      {"pool2d", operators_by_dnnl::pool2d},           {"pool2d_grad", operators_by_dnnl::pool2d_grad}};
+      {"conv2d", operators_by_dnnl::conv2d},
+      {"conv2d_grad", operators_by_dnnl::conv2d_grad},
+      {"conv2d_transpose", operators_by_dnnl::conv2d_transpose},
+      {"conv2d_transpose_grad", operators_by_dnnl::conv2d_transpose_grad},
+      {"depthwise_conv2d_transpose", operators_by_dnnl::conv2d_transpose},
+      {"depthwise_conv2d_transpose_grad", operators_by_dnnl::conv2d_transpose_grad},
+      {"depthwise_conv2d", operators_by_dnnl::conv2d},
+      {"depthwise_conv2d_grad", operators_by_dnnl::conv2d_grad},
+      {"pool2d", operators_by_dnnl::pool2d},
+      {"pool2d_grad", operators_by_dnnl::pool2d_grad}};
   for (const auto& [type, prepare] : replaced) {
     auto made = operators().built_in(type).value();
     made.prepare = [own = made.prepare, prepare = prepare](const OperatorArguments& op) {

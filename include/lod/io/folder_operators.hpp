@@ -17,9 +17,11 @@
 
 namespace lod::inline LOD_INTERFACE::detail::inline LOD_TARGET {
 
-/// The path of an operator's file: its attribute file_path, in a folder.
+/// The path of an operator's file: its attribute file_path, in a folder. A "./" at the beginning, as programs that
+/// PaddlePaddle's load_vars(executor, "./model") makes have it, does not count.
 inline std::string file_of(const OperatorArguments& op, const std::string& folder) {
-  const auto path = op.desc().attr<std::string>("file_path");
+  auto path = op.desc().attr<std::string>("file_path");
+  while (path.starts_with("./")) path.erase(0, 2);
   if (!is_within_folder(path)) op.refuse_attr("file_path", "a path within the folder that programs may use");
   return folder + "/" + path;
 }

@@ -111,7 +111,8 @@ void launch_with_peepholes(const E& executor, const LstmUnits<T>& units, std::in
   if (const auto& f = units.functions) {
     using Function = kernel::StepFunction;
     launch(kernel::StepStates(), executor, active,
-           Step<T, Function, Function>{units.size, units.order, arguments..., f->gates, f->candidate, f->cell});
+           Step<T, Function, Function>{units.size, units.order, arguments..., f->gates, f->candidate, f->cell,
+                                       f->cell_limit});
   } else {
     launch(kernel::StepStates(), executor, active, Step<T>{units.size, units.order, arguments...});
   }

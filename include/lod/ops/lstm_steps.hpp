@@ -43,9 +43,11 @@ struct LstmStep {
     lanes.store(hidden + at, o * lanes.hyperbolic_tangent(c));
   }
 };
-/// The functions of the gates i, f and o, of the candidate g, and of the cell, if a program names them.
+/// The functions of the gates i, f and o, of the candidate g, and of the cell, if a program names them. Cells are kept
+/// between -cell_limit and cell_limit, unless that is 0.
 struct LstmFunctions {
   StepFunction gates, candidate, cell;
+  float cell_limit = 0;
 };
 /// Where each gate begins in a row of gates.
 struct LstmOrder {
@@ -67,6 +69,7 @@ struct PeepholeLstmStep {
   T* hidden;
   Gate of_gates = {};
   State of_candidate = {}, of_cell = {};
+  float cell_limit = 0;
 
   static constexpr std::int64_t arrays = 12;
   LOD_ON_THE_CALLERS_SIDE
@@ -80,7 +83,8 @@ struct PeepholeLstmStep {
     const auto f = of_gates(lanes, lanes.load(gate, order.forget) + lanes.load(bias, column + order.forget) +
                                        lanes.load(peepholes, column + size) * before);
     const auto g = of_candidate(lanes, lanes.load(gate, order.candidate) + lanes.load(bias, column + order.candidate));
-    const auto c = f * before + i * g;
+    auto c = f * before + i * g;
+    if (cell_limit > 0) c = lanes.within(c, cell_limit);
     const auto o = of_gates(lanes, lanes.load(gate, order.output) + lanes.load(bias, column + order.output) +
                                        lanes.load(peepholes, column + 2 * size) * c);
     lanes.store(gate + order.input, i);
@@ -147,6 +151,7 @@ struct PeepholeLstmStepGrad {
   T* dpeepholes;
   Gate of_gates = {};
   State of_candidate = {}, of_cell = {};
+  float cell_limit = 0;
 
   static constexpr std::int64_t arrays = 20;
   LOD_ON_THE_CALLERS_SIDE
@@ -161,8 +166,9 @@ struct PeepholeLstmStepGrad {
     const auto shown = of_cell(lanes, c);
     const auto dh = lanes.load(dhidden, at) + lanes.load(dstate, at);
     const auto doutput = of_gates.back(lanes, dh * shown, o);
-    const auto dc =
+    auto dc =
         lanes.load(dcell, at) + of_cell.back(lanes, dh * o, shown) + doutput * lanes.load(peepholes, column + 2 * size);
+    if (cell_limit > 0) dc = lanes.if_within(c, cell_limit, dc);
     const auto dinput = of_gates.back(lanes, dc * g, i), dforget = of_gates.back(lanes, dc * before, f);
     lanes.store(dgate + order.input, dinput);
     lanes.store(dgate + order.forget, dforget);

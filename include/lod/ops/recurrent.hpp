@@ -37,8 +37,9 @@ struct TransposeMatrix {};
 /// run(executor, rows, step): calls step(lanes, row, column) for all numbers of `rows` rows of step.size numbers each.
 /// `lanes` stands for one number, or for as many as a vector has: lanes.load(x, at) reads them from x[at] on, zeros if
 /// x is null; lanes.store(y, numbers) writes them; lanes.one() is 1; lanes.if_positive(condition, x) is x where the
-/// condition is greater than 0, and 0 elsewhere. So a formula is written once for all executors. step.arrays is how
-/// many numbers the step touches for each number of a row.
+/// condition is greater than 0, and 0 elsewhere; lanes.within(x, limit) is the number from -limit to limit that is
+/// nearest to x, and lanes.if_within(x, limit, y) is y where x is between these, and 0 elsewhere. So a formula is
+/// written once for all executors. step.arrays is how many numbers the step touches for each number of a row.
 struct StepStates {};
 }  // namespace lod::inline LOD_INTERFACE::kernel
 

@@ -6,9 +6,11 @@
 #include <lod/core/target.hpp>
 #include <lod/ops/staging.hpp>
 #include <lod/program/operator.hpp>
+#include <lod/program/operators/all_on_images.hpp>
 #include <lod/program/operators/families.hpp>
 
 #include <algorithm>
+#include <array>
 #include <functional>
 #include <iterator>
 #include <span>
@@ -17,7 +19,7 @@ namespace lod::inline LOD_INTERFACE::inline LOD_TARGET::operators_of_programs {
 
 template <class E>
 std::span<const detail::BuiltInOperator<E>> all_on_cpu() {
-  static constexpr detail::BuiltInOperator<E> operators[] = {
+  static constexpr detail::BuiltInOperator<E> others[] = {
       {"abs", activation<Abs, E>, gradient<"X, Out@GRAD -> X@GRAD">},
       {"abs_grad", activation_grad<Sign, E>},
       {"accuracy", accuracy<E>},
@@ -43,10 +45,6 @@ std::span<const detail::BuiltInOperator<E>> all_on_cpu() {
       {"atan_grad", activation_grad<SlopeOfArcTangent, E>},
       {"auc", auc<E>},
       {"average_accumulates", average_accumulates<E>},
-      {"batch_norm", batch_norm<E>,
-       gradient<"X, Scale, Bias, SavedMean, SavedVariance, MeanOut, VarianceOut, ReserveSpace, Y@GRAD -> X@GRAD, "
-                "Scale@GRAD, Bias@GRAD">},
-      {"batch_norm_grad", batch_norm_grad<E>},
       {"beam_search", beam_search<E>},
       {"beam_search_decode", beam_search_decode<E>},
       {"bilinear_tensor_product", bilinear_tensor_product<E>,
@@ -69,13 +67,11 @@ std::span<const detail::BuiltInOperator<E>> all_on_cpu() {
       {"clip", clip_to<E>, gradient<"X, Out@GRAD -> X@GRAD">},
       {"clip_by_norm", clip_by_norm_to<E>},
       {"clip_grad", activation_grad<SlopeOfClip, E>},
-      {"concat", concat<E>, gradient<"X, Out@GRAD -> X@GRAD">},
+      {"concat", join<E, false>, gradient<"X, Out@GRAD -> X@GRAD">},
       {"concat_grad", concat_grad<E, false>},
       {"conditional_block", conditional_block<E>},
       {"conditional_block_grad", conditional_block_gradient<E>},
       {"conditional_block_infer", conditional_block<E>},
-      {"conv2d", conv2d<E>, gradient<"Input, Filter, Output@GRAD -> Input@GRAD, Filter@GRAD">},
-      {"conv2d_grad", conv2d_grad<E>},
       {"cos", activation<Cosine, E>, gradient<"X, Out@GRAD -> X@GRAD">},
       {"cos_grad", activation_grad<SlopeOfCosine, E>},
       {"cos_sim", cos_sim<E>, gradient<"X, Y, Out, XNorm, YNorm, Out@GRAD -> X@GRAD, Y@GRAD">},
@@ -85,6 +81,8 @@ std::span<const detail::BuiltInOperator<E>> all_on_cpu() {
       {"create_double_buffer_reader", create_double_buffer_reader<E>},
       {"create_py_reader", create_py_reader<E>},
       {"crf_decoding", crf_decoding<E>},
+      {"crop", crop<E>, gradient<"X, Offsets, Out@GRAD -> X@GRAD">},
+      {"crop_grad", crop<E, true>},
       {"cross_entropy", cross_entropy<E>, gradient<"X, Label, Y@GRAD -> X@GRAD">},
       {"cross_entropy2", cross_entropy<E>, gradient<"cross_entropy_grad2: Label, MatchX, XShape, Y@GRAD -> X@GRAD">},
       {"cross_entropy_grad", cross_entropy_grad<E>},
@@ -92,9 +90,9 @@ std::span<const detail::BuiltInOperator<E>> all_on_cpu() {
       {"ctc_align", ctc_align<E>},
       {"cumsum", cumsum<E>, gradient<"X, Out@GRAD -> X@GRAD">},
       {"cumsum_grad", cumsum<E, true>},
+      {"cvm", cvm<E>, gradient<"X, CVM, Y@GRAD -> X@GRAD">},
+      {"cvm_grad", cvm_grad<E>},
       {"decayed_adagrad", optimizer<StepOfDecayedAdagrad, E>},
-      {"depthwise_conv2d", conv2d<E>, gradient<"Input, Filter, Output@GRAD -> Input@GRAD, Filter@GRAD">},
-      {"depthwise_conv2d_grad", conv2d_grad<E>},
       {"dequeue", dequeue<E>},
       {"dropout", dropout<E>, gradient<"Mask, Out@GRAD -> X@GRAD">},
       {"dropout_grad", dropout_grad<E>},
@@ -131,6 +129,7 @@ std::span<const detail::BuiltInOperator<E>> all_on_cpu() {
       {"expand_v2_grad", expand_grad<E>},
       {"expm1", activation<Expm1, E>, gradient<"Out, Out@GRAD -> X@GRAD">},
       {"expm1_grad", activation_grad<SlopeOfExpm1, E>},
+      {"eye", eye<E>},
       {"fc", fc<E>},
       {"fill_any_like", fill_any_like<E>},
       {"fill_constant", fill_constant<E>},
@@ -149,6 +148,7 @@ std::span<const detail::BuiltInOperator<E>> all_on_cpu() {
       {"gather_grad", gather_grad<E, false>},
       {"gather_nd", gather_nd<E>, gradient<"X, Index, Out@GRAD -> X@GRAD">},
       {"gather_nd_grad", gather_nd_grad<E>},
+      {"gather_tree", gather_tree<E>},
       {"gaussian_random", random_numbers<Gaussian<false>, E>},
       {"gaussian_random_batch_size_like", random_numbers_like<Gaussian<false>, E>},
       {"gelu", gelu<E>, gradient<"X, Out@GRAD -> X@GRAD">},
@@ -206,6 +206,7 @@ std::span<const detail::BuiltInOperator<E>> all_on_cpu() {
        gradient<"Emission, Transition, Label, Alpha, EmissionExps, TransitionExps, LogLikelihood@GRAD -> "
                 "Emission@GRAD, Transition@GRAD">},
       {"linear_chain_crf_grad", linear_chain_crf_grad<E>},
+      {"linspace", linspace<E>},
       {"lod_array_length", lod_array_length<E>},
       {"lod_rank_table", lod_rank_table<E>},
       {"lod_reset", lod_reset<E>, gradient<"X, Out@GRAD -> X@GRAD">},
@@ -240,6 +241,10 @@ std::span<const detail::BuiltInOperator<E>> all_on_cpu() {
       {"lstm_grad", lstm_grad<E>},
       {"lstm_unit", lstm_unit<E>, gradient<"X, C_prev, C, H, C@GRAD, H@GRAD -> X@GRAD, C_prev@GRAD">},
       {"lstm_unit_grad", lstm_unit_grad<E>},
+      {"lstmp", lstmp<E>,
+       gradient<"H0, C0, Weight, ProjWeight, Bias, Projection, Cell, BatchGate, BatchCellPreAct, BatchHidden, "
+                "Projection@GRAD -> Input@GRAD, H0@GRAD, C0@GRAD, Weight@GRAD, ProjWeight@GRAD, Bias@GRAD">},
+      {"lstmp_grad", lstmp_grad<E>},
       {"margin_rank_loss", loss_of_numbers<MarginRankLoss, E>,
        gradient<"Label, Activated, Out@GRAD -> X1@GRAD, X2@GRAD">},
       {"margin_rank_loss_grad", loss_of_numbers<MarginRankLossGrad, E>},
@@ -248,14 +253,13 @@ std::span<const detail::BuiltInOperator<E>> all_on_cpu() {
       {"matmul_v2", matmul_v2<E>, gradient<"X, Y, Out@GRAD -> X@GRAD, Y@GRAD">},
       {"matmul_v2_grad", matmul_v2<E, true>},
       {"max_sequence_len", max_sequence_len<E>},
-      {"maxout", maxout<E>, gradient<"X, Out, Out@GRAD -> X@GRAD">},
-      {"maxout_grad", maxout_grad<E>},
       {"mean", mean<E>, gradient<"X, Out@GRAD -> X@GRAD">},
       {"mean_grad", reduction_grad<GradientOfMean, E, true>},
       {"merge_lod_tensor", merge_lod_tensor<E>,
        gradient<"split_lod_tensor: X=Out@GRAD, Mask -> OutTrue=InTrue@GRAD, OutFalse=InFalse@GRAD">},
       {"merge_lod_tensor_infer", merge_lod_tensor<E>},
       {"merge_selected_rows", merge_selected_rows<E>},
+      {"minus", elementwise<Subtracts, E>, gradient<"elementwise_sub_grad: X, Y, Out@GRAD -> X@GRAD, Y@GRAD">},
       {"mish", activation<Mish, E>, gradient<"X, Out@GRAD -> X@GRAD">},
       {"mish_grad", activation_grad<SlopeOfMish, E>},
       {"modified_huber_loss", loss_of_numbers<ModifiedHuberLoss, E>,
@@ -276,9 +280,9 @@ std::span<const detail::BuiltInOperator<E>> all_on_cpu() {
       {"one_hot", one_hot<E, true>},
       {"one_hot_v2", one_hot<E, false>},
       {"pad", pad<E>, gradient<"Out@GRAD -> X@GRAD">},
+      {"pad_constant_like", pad_constant_like<E>, gradient<"Y, Out@GRAD -> Y@GRAD">},
+      {"pad_constant_like_grad", pad_constant_like<E, true>},
       {"pad_grad", pad<E, true>},
-      {"pool2d", pool2d<E>, gradient<"X, Out, Out@GRAD -> X@GRAD">},
-      {"pool2d_grad", pool2d_grad<E>},
       {"pow", activation<ToThePower, E>, gradient<"X, Out@GRAD -> X@GRAD">},
       {"pow_grad", activation_grad<SlopeOfPower, E>},
       {"prelu", prelu<E>, gradient<"X, Alpha, Out@GRAD -> X@GRAD, Alpha@GRAD">},
@@ -331,6 +335,8 @@ std::span<const detail::BuiltInOperator<E>> all_on_cpu() {
       {"scale", scale<E>, gradient_of_scale},
       {"scatter", scatter<E>, gradient<"Ids, Updates, Out@GRAD -> X@GRAD, Updates@GRAD">},
       {"scatter_grad", scatter_grad<E>},
+      {"scatter_nd_add", scatter_nd_add<E>, gradient<"Index, Updates, Out@GRAD -> X@GRAD, Updates@GRAD">},
+      {"scatter_nd_add_grad", scatter_nd_add_grad<E>},
       {"select_input", select_input<E>, gradient<"select_output: Mask, X=Out@GRAD -> Out=X@GRAD">},
       {"select_output", select_output<E>, gradient<"select_input: Mask, X=Out@GRAD -> Out=X@GRAD">},
       {"selu", activation<Selu, E>, gradient<"Out, Out@GRAD -> X@GRAD">},
@@ -366,6 +372,7 @@ std::span<const detail::BuiltInOperator<E>> all_on_cpu() {
       {"sequence_unpad_grad", sequence_unpad_grad<E>},
       {"sgd", optimizer<StepOfSgd, E>},
       {"shape", shape<E>},
+      {"shard_index", shard_index<E>},
       {"shrink_rnn_memory", shrink_rnn_memory<E>, gradient<"X, Out@GRAD -> X@GRAD">},
       {"shrink_rnn_memory_grad", shrink_rnn_memory_grad<E>},
       {"sigmoid", activation<Sigmoid, E>, gradient<"Out, Out@GRAD -> X@GRAD">},
@@ -383,6 +390,8 @@ std::span<const detail::BuiltInOperator<E>> all_on_cpu() {
       {"size", size<E>},
       {"slice", slice<E>, gradient<"Input, Out@GRAD -> Input@GRAD">},
       {"slice_grad", slice_grad<E>},
+      {"smooth_l1_loss", smooth_l1_loss<E>, gradient<"Diff, InsideWeight, OutsideWeight, Out@GRAD -> X@GRAD, Y@GRAD">},
+      {"smooth_l1_loss_grad", smooth_l1_loss_grad<E>},
       {"soft_relu", activation<SoftRelu, E>, gradient<"Out, Out@GRAD -> X@GRAD">},
       {"soft_relu_grad", activation_grad<SlopeOfSoftRelu, E>},
       {"softmax", softmax<E, false>, gradient<"Out, Out@GRAD -> X@GRAD">},
@@ -403,12 +412,14 @@ std::span<const detail::BuiltInOperator<E>> all_on_cpu() {
       {"sqrt_grad", activation_grad<SlopeOfSqrt, E>},
       {"square", activation<Square, E>, gradient<"X, Out@GRAD -> X@GRAD">},
       {"square_grad", activation_grad<SlopeOfSquare, E>},
+      {"squared_l2_distance", squared_l2_distance<E>, gradient<"X, Y, sub_result, Out@GRAD -> X@GRAD, Y@GRAD">},
+      {"squared_l2_distance_grad", squared_l2_distance_grad<E>},
       {"squared_l2_norm", squared_l2_norm<E>, gradient<"X, Out@GRAD -> X@GRAD">},
       {"squared_l2_norm_grad", squared_l2_norm_grad<E>},
       {"squeeze", squeeze<E>},
       {"squeeze2", squeeze<E>, gradient<"XShape, Out@GRAD -> X@GRAD">},
       {"squeeze2_grad", reshape_grad<E, false>},
-      {"stack", stack<E>, gradient<"X, Y@GRAD -> X@GRAD">},
+      {"stack", join<E, true>, gradient<"X, Y@GRAD -> X@GRAD">},
       {"stack_grad", concat_grad<E, true>},
       {"stanh", activation<ScaledTanh, E>, gradient<"X, Out@GRAD -> X@GRAD">},
       {"stanh_grad", activation_grad<SlopeOfScaledTanh, E>},
@@ -425,6 +436,8 @@ std::span<const detail::BuiltInOperator<E>> all_on_cpu() {
       {"tanh_shrink_grad", activation_grad<SlopeOfTanhShrink, E>},
       {"teacher_student_sigmoid_loss", loss_of_numbers<TeacherStudentLoss, E>, gradient<"X, Label, Y@GRAD -> X@GRAD">},
       {"teacher_student_sigmoid_loss_grad", loss_of_numbers<TeacherStudentLossGrad, E>},
+      {"tensor_array_to_tensor", tensor_array_to_tensor<E>, gradient<"X, Out@GRAD -> X@GRAD">},
+      {"tensor_array_to_tensor_grad", tensor_array_to_tensor_grad<E>},
       {"thresholded_relu", activation<ThresholdedRelu, E>, gradient<"X, Out@GRAD -> X@GRAD">},
       {"thresholded_relu_grad", activation_grad<SlopeOfThresholdedRelu, E>},
       {"tile", expand<E, true>, gradient<"X, Out@GRAD -> X@GRAD">},
@@ -445,7 +458,7 @@ std::span<const detail::BuiltInOperator<E>> all_on_cpu() {
       {"unsqueeze2", unsqueeze<E>, gradient<"XShape, Out@GRAD -> X@GRAD">},
       {"unsqueeze2_grad", reshape_grad<E, false>},
       {"unstack", unstack<E, false>, gradient<"Y@GRAD -> X@GRAD">},
-      {"unstack_grad", stack<E, true>},
+      {"unstack_grad", join<E, true, true>},
       {"warpctc", warpctc<E>, gradient<"WarpCTCGrad, Logits, LogitsLength, Loss@GRAD -> Logits@GRAD">},
       {"warpctc_grad", warpctc_grad<E>},
       {"where", where<E>, gradient<"Condition, X, Y, Out@GRAD -> X@GRAD, Y@GRAD">},
@@ -455,6 +468,12 @@ std::span<const detail::BuiltInOperator<E>> all_on_cpu() {
       {"while_grad", while_gradient<E>},
       {"write_to_array", write_to_array<E>, gradient<"read_from_array: I, X=Out@GRAD, X_W=X -> Out=X@GRAD">},
   };
+  static constexpr auto operators = [] {
+    std::array<detail::BuiltInOperator<E>, std::size(others) + std::size(on_images<E>)> joined{};
+    std::ranges::merge(others, on_images<E>, joined.begin(), {}, &detail::BuiltInOperator<E>::type,
+                       &detail::BuiltInOperator<E>::type);
+    return joined;
+  }();
   static_assert(std::ranges::adjacent_find(operators, std::ranges::greater_equal(),
                                            &detail::BuiltInOperator<E>::type) == std::end(operators),
                 "types ascend");

@@ -1,15 +1,18 @@
 // SPDX-License-Identifier: Apache-2.0
 /// @file
-/// The operators of beam searches: beam_search and beam_search_decode.
+/// The operators of beam searches: beam_search, beam_search_decode and gather_tree.
 #pragma once
 
 #include <lod/core/any_tensor.hpp>
 #include <lod/core/error.hpp>
 #include <lod/core/executor.hpp>
+#include <lod/core/lod_index.hpp>
 #include <lod/core/lod_view.hpp>
+#include <lod/core/shape.hpp>
 #include <lod/core/target.hpp>
 #include <lod/program/beam_search.hpp>
 #include <lod/program/operator.hpp>
+#include <lod/program/operators/shapes.hpp>
 #include <lod/program/operators/tensor_array.hpp>
 
 #include <cstddef>
@@ -95,6 +98,47 @@ RunOperator<E> beam_search_decode(const OperatorArguments& op) {
     } else {
       decode(float{});
     }
+  };
+}
+
+/// gather_tree: Ids, Parents of shape {steps, batch, beams} -> Out: for each beam of the last step the ids on the way
+/// to it, from step to step by the parents. Throws OutOfRange for a parent that is on such a way and is no beam.
+template <Executor E>
+RunOperator<E> gather_tree(const OperatorArguments& op) {
+  const Slot ids = op.input("Ids"), parents = op.input("Parents"), out = op.output("Out");
+  return [=](OperatorCall<E>& call) {
+    const AnyLoDTensor& from = call.tensor(ids);
+    const Shape shape = from.shape();
+    if (shape.size() != 3) {
+      throw ShapeMismatch(
+          detail::text({call.name(ids), " of shape ", to_string(shape), ", expected {steps, batch, beams}"}));
+    }
+    call.with_id(ids, [&](auto element) {
+      using T = typename decltype(element)::type;
+      const T *const id = call.template view<T>(ids).data(), *const parent = numbers_of<T>(call, parents, shape);
+      const std::int64_t steps = shape[0], beams = shape[2], step = shape[1] * beams;
+      // Calls f(place, the place on its way) for all places.
+      const auto for_each = [&](const auto& f) {
+        for (std::int64_t first = 0; steps > 0 && first < step; first += beams) {
+          for (std::int64_t beam = 0; beam < beams; ++beam) {
+            std::int64_t on_way = beam;
+            for (std::int64_t t = steps; t-- > 0;) {
+              const std::int64_t at = t * step + first;
+              if (on_way < 0 || on_way >= beams) {
+                throw OutOfRange(
+                    detail::text({call.name(parents), " has ", on_way, ", expected 0 or more, and less than ", beams}));
+              }
+              f(at + beam, at + on_way);
+              on_way = static_cast<std::int64_t>(parent[at + on_way]);
+            }
+          }
+        }
+      };
+      for_each([](std::int64_t, std::int64_t) {});
+      auto y = call.output_bytes(out, from.data_type(), LoD(), from.row_shape(), from.rows());
+      T* const to = y.template elements<T>();
+      for_each([=](std::int64_t at, std::int64_t on_way) { to[at] = id[on_way]; });
+    });
   };
 }
 

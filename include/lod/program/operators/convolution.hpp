@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 /// @file
-/// Operators that are convolutions of images: conv2d, depthwise_conv2d, and their gradients. They are computed as
-/// products of matrices: the pixels under the windows are copied to the columns of a matrix, some windows at a time.
+/// Operators that are convolutions of images: conv2d, conv2d_transpose, depthwise_conv2d, and their gradients. They are
+/// computed as products of matrices: the pixels under the windows are copied to the columns of a matrix, some windows
+/// at a time.
 #pragma once
 
 #include <lod/core/any_tensor.hpp>
@@ -33,9 +34,10 @@ struct ConvolutionTile {
 class Convolution {
  public:
   /// Throws ShapeMismatch if images and filters do not fit.
-  Convolution(const Shape& images, const Shape& filters, const WindowOptions& options, std::int64_t parts)
-      : shape(result(images, filters, options, parts)),
-        x(images, options),
+  Convolution(const Shape& pixels, const Shape& filters, const WindowOptions& options, std::int64_t parts)
+      : image_shape(pixels),
+        shape(result(pixels, filters, options, parts)),
+        x(pixels, options),
         y(shape, options),
         groups(parts),
         channels(filters[1]),
@@ -44,6 +46,7 @@ class Convolution {
         vertical_(options.along(0, x.height, filters[2])),
         horizontal_(options.along(1, x.width, filters[3])) {}
 
+  Shape image_shape;      ///< of the images
   Shape shape;            ///< of the result
   ImageLayout x;          ///< the images
   ImageLayout y;          ///< the result
@@ -175,12 +178,59 @@ class Convolution {
   std::int64_t step_ = horizontal_.stride * x.pixel;  ///< between the pixels of adjacent windows
 };
 
-/// The groups of channels.
-inline std::int64_t groups_of(const OperatorArguments& op) {
-  const std::int32_t groups = op.attr("groups", 1);
-  if (groups < 1) op.refuse_attr("groups", "1 or more");
-  return groups;
-}
+/// The products of a convolution, on the CPU.
+template <class E, class T>
+class ConvolutionProducts {
+ public:
+  /// `of` must outlive this object. Without columns, only results of pixels can be computed.
+  ConvolutionProducts(const OperatorCall<E>& call, const Convolution& of, bool has_columns = true)
+      : executor_(call.executor()), of_(of), columns_(executor_.workspace(), has_columns ? of.largest_tile() : 0) {}
+
+  /// The results of images and filters.
+  void results(const T* images, const T* filters, T* results) const {
+    of_.for_each_tile([&](const ConvolutionTile& tile) {
+      const T *const source = images + of_.first_pixel(tile), *const weights = filters + of_.first_filter(tile);
+      const bool is_direct = of_.is_of_pixels();
+      const T* const columns = is_direct ? source + tile.begin : columns_.data();
+      const std::int64_t step = is_direct ? of_.x.channel : tile.count;
+      T* const to = results + of_.first_result(tile);
+      if (!is_direct) of_.write_columns(executor_, tile, source, columns_.data());
+      if (!is_transposed_) {
+        operation::matrix_product<E, T>(executor_, false, false, of_.results, tile.count, of_.terms, 1, weights,
+                                        of_.terms, columns, step, 0, to, of_.y.channel);
+      } else {
+        operation::matrix_product<E, T>(executor_, true, true, tile.count, of_.results, of_.terms, 1, columns, step,
+                                        weights, of_.terms, 0, to, of_.y.pixel);
+      }
+    });
+  }
+  /// Adds the gradient with respect to the filters, which belong to all windows.
+  void add_to_filters(const T* images, const T* dresults, T* dfilters) const {
+    of_.for_each_tile([&](const ConvolutionTile& tile) {
+      of_.write_columns(executor_, tile, images + of_.first_pixel(tile), columns_.data());
+      operation::matrix_product<E, T>(executor_, is_transposed_, true, of_.results, of_.terms, tile.count, 1,
+                                      dresults + of_.first_result(tile), step_, columns_.data(), tile.count, 1,
+                                      dfilters + of_.first_filter(tile), of_.terms);
+    });
+  }
+  /// Adds the gradient with respect to the images, whose windows overlap.
+  void add_to_images(const T* filters, const T* dresults, T* dimages) const {
+    of_.for_each_tile([&](const ConvolutionTile& tile) {
+      operation::matrix_product<E, T>(executor_, true, is_transposed_, of_.terms, tile.count, of_.results, 1,
+                                      filters + of_.first_filter(tile), of_.terms, dresults + of_.first_result(tile),
+                                      step_, 0, columns_.data(), tile.count);
+      of_.add_columns(executor_, tile, columns_.data(), dimages + of_.first_pixel(tile));
+    });
+  }
+
+ private:
+  const E& executor_;
+  const Convolution& of_;
+  Workspace::Loan<T> columns_;
+  // Rows of the gradient are results or, with channels last, windows.
+  bool is_transposed_ = of_.y.pixel != 1;
+  std::int64_t step_ = is_transposed_ ? of_.y.pixel : of_.y.channel;
+};
 
 /// conv2d: Input, Filter -> Output; groups = 1, data_format = "NCHW" or "NHWC", and the attributes of WindowOptions.
 /// Filters are {results, channels of a group, height, width}. depthwise_conv2d is the same.
@@ -196,24 +246,9 @@ RunOperator<E> conv2d(const OperatorArguments& op) {
       using T = typename decltype(element)::type;
       const T* const images = call.template view<T>(x).data();
       const T* const filters = call.template view<T>(filter).data();
-      const bool is_direct = of.is_of_pixels();
-      const Workspace::Loan<T> memory(call.executor().workspace(), is_direct ? 0 : of.largest_tile());
+      const ConvolutionProducts<E, T> products(call, of, !of.is_of_pixels());
       auto y = call.output_bytes(out, from.data_type(), of.shape, from);
-      T* const results = y.template elements<T>();
-      of.for_each_tile([&](const ConvolutionTile& tile) {
-        const T *const source = images + of.first_pixel(tile), *const weights = filters + of.first_filter(tile);
-        const T* const columns = is_direct ? source + tile.begin : memory.data();
-        const std::int64_t step = is_direct ? of.x.channel : tile.count;
-        T* const to = results + of.first_result(tile);
-        if (!is_direct) of.write_columns(call.executor(), tile, source, memory.data());
-        if (of.y.pixel == 1) {
-          operation::matrix_product<E, T>(call.executor(), false, false, of.results, tile.count, of.terms, 1, weights,
-                                          of.terms, columns, step, 0, to, of.y.channel);
-        } else {
-          operation::matrix_product<E, T>(call.executor(), true, true, tile.count, of.results, of.terms, 1, columns,
-                                          step, weights, of.terms, 0, to, of.y.pixel);
-        }
-      });
+      products.results(images, filters, y.template elements<T>());
     });
   };
 }
@@ -231,29 +266,64 @@ RunOperator<E> conv2d_grad(const OperatorArguments& op) {
       const T* const images = call.template view<T>(x).data();
       const T* const filters = call.template view<T>(filter).data();
       const T* const given = numbers_of<T>(call, dy, of.shape);
-      const Workspace::Loan<T> columns(call.executor().workspace(), of.largest_tile());
-      // Rows of the gradient are results or, with channels last, windows.
-      const bool is_transposed = of.y.pixel != 1;
-      const std::int64_t step = is_transposed ? of.y.pixel : of.y.channel;
-      // Sums, since filters belong to all windows, and windows overlap.
-      const auto write = [&](const Slot& slot, const AnyLoDTensor& like, const auto& add) {
-        if (!slot) return;
-        write_added<T>(call, slot, like, [&](T* to) {
-          of.for_each_tile([&](const ConvolutionTile& tile) { add(tile, given + of.first_result(tile), to); });
-        });
-      };
-      write(dfilter, weights, [&](const ConvolutionTile& tile, const T* results, T* to) {
-        of.write_columns(call.executor(), tile, images + of.first_pixel(tile), columns.data());
-        operation::matrix_product<E, T>(call.executor(), is_transposed, true, of.results, of.terms, tile.count, 1,
-                                        results, step, columns.data(), tile.count, 1, to + of.first_filter(tile),
-                                        of.terms);
-      });
-      write(dx, from, [&](const ConvolutionTile& tile, const T* results, T* to) {
-        operation::matrix_product<E, T>(call.executor(), true, is_transposed, of.terms, tile.count, of.results, 1,
-                                        filters + of.first_filter(tile), of.terms, results, step, 0, columns.data(),
-                                        tile.count);
-        of.add_columns(call.executor(), tile, columns.data(), to + of.first_pixel(tile));
-      });
+      const ConvolutionProducts<E, T> products(call, of);
+      if (dfilter) {
+        write_added<T>(call, dfilter, weights, [&](T* to) { products.add_to_filters(images, given, to); });
+      }
+      if (dx) write_added<T>(call, dx, from, [&](T* to) { products.add_to_images(filters, given, to); });
+    });
+  };
+}
+
+/// The convolution whose gradient with respect to its images conv2d_transpose is.
+inline Convolution transposed_convolution(const TransposedConvolution& of, const Shape& images, const Shape& filters) {
+  const auto made = of.results(images, filters);
+  return Convolution(Shape(made), filters, of.options_for(images, filters), of.groups());
+}
+
+/// conv2d_transpose: Input, Filter -> Output: what the gradient of conv2d with respect to its images is. groups = 1,
+/// output_size = {}, and the attributes of WindowOptions. Filters are {channels, results of a group, height, width}.
+/// Several sizes of results have windows as many as there are pixels: the least is taken, or output_size.
+/// depthwise_conv2d_transpose is the same.
+template <Executor E>
+RunOperator<E> conv2d_transpose(const OperatorArguments& op) {
+  op.expect_no_input("Bias");
+  op.expect_attr("fuse_relu", false);
+  const Slot x = op.input("Input"), filter = op.input("Filter"), out = op.output("Output");
+  return [=, transposed = TransposedConvolution(op)](OperatorCall<E>& call) {
+    const AnyLoDTensor& from = call.tensor(x);
+    const Convolution of = transposed_convolution(transposed, from.shape(), call.tensor(filter).shape());
+    call.with_floating(x, [&](auto element) {
+      using T = typename decltype(element)::type;
+      const T* const images = numbers_of<T>(call, x, of.shape);
+      const T* const filters = call.template view<T>(filter).data();
+      const ConvolutionProducts<E, T> products(call, of);
+      auto y = call.output_bytes(out, from.data_type(), of.image_shape, from);
+      std::fill_n(y.template elements<T>(), of.image_shape.elements(), T{0});
+      products.add_to_images(filters, images, y.template elements<T>());
+    });
+  };
+}
+/// conv2d_transpose_grad: Input, Filter, Output@GRAD -> Input@GRAD?, Filter@GRAD?; attributes as conv2d_transpose.
+template <Executor E>
+RunOperator<E> conv2d_transpose_grad(const OperatorArguments& op) {
+  const Slot x = op.input("Input"), filter = op.input("Filter"), dy = op.input("Output@GRAD");
+  const Slot dx = op.optional_output("Input@GRAD"), dfilter = op.optional_output("Filter@GRAD");
+  return [=, transposed = TransposedConvolution(op)](OperatorCall<E>& call) {
+    const AnyLoDTensor from = call.tensor(x), weights = call.tensor(filter);
+    const Convolution of = transposed_convolution(transposed, from.shape(), weights.shape());
+    call.with_floating(x, [&](auto element) {
+      using T = typename decltype(element)::type;
+      const T* const images = numbers_of<T>(call, x, of.shape);
+      const T* const filters = call.template view<T>(filter).data();
+      const T* const given = numbers_of<T>(call, dy, of.image_shape);
+      const ConvolutionProducts<E, T> products(call, of);
+      if (dfilter) {
+        write_added<T>(call, dfilter, weights, [&](T* to) { products.add_to_filters(given, images, to); });
+      }
+      if (!dx) return;
+      auto y = call.output_bytes(dx, from.data_type(), from.lod(), from.row_shape(), from.rows());
+      products.results(given, filters, y.template elements<T>());
     });
   };
 }

@@ -7,6 +7,7 @@
 #include <lod/program/operators/beam_search.hpp>
 #include <lod/program/operators/bilinear.hpp>
 #include <lod/program/operators/channels.hpp>
+#include <lod/program/operators/click_through.hpp>
 #include <lod/program/operators/control.hpp>
 #include <lod/program/operators/control_gradients.hpp>
 #include <lod/program/operators/convolution.hpp>
@@ -20,12 +21,15 @@
 #include <lod/program/operators/gradients_of_parameters.hpp>
 #include <lod/program/operators/gru.hpp>
 #include <lod/program/operators/hierarchical_sigmoid.hpp>
+#include <lod/program/operators/image_norms.hpp>
+#include <lod/program/operators/joining.hpp>
 #include <lod/program/operators/labelling.hpp>
 #include <lod/program/operators/lines.hpp>
 #include <lod/program/operators/losses.hpp>
 #include <lod/program/operators/losses_of_numbers.hpp>
 #include <lod/program/operators/losses_of_rows.hpp>
 #include <lod/program/operators/lstm.hpp>
+#include <lod/program/operators/lstmp.hpp>
 #include <lod/program/operators/movement.hpp>
 #include <lod/program/operators/movement_gradients.hpp>
 #include <lod/program/operators/nce.hpp>

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 /// @file
 /// Operators that make tensors: fill_constant, fill_constant_batch_size_like, fill_zeros_like, fill_any_like,
-/// assign_value, range, one_hot.
+/// assign_value, eye, linspace, range, one_hot.
 #pragma once
 
 #include <lod/core/any_tensor.hpp>
@@ -179,6 +179,44 @@ RunOperator<E> range(const OperatorArguments& op) {
       auto y = call.output_bytes(out, data_type_v<T>, LoD(), {}, count);
       T* const to = y.template elements<T>();
       for (std::int64_t i = 0; i < count; ++i) to[i] = static_cast<T>(first + static_cast<T>(i) * by);
+    });
+  };
+}
+
+/// linspace: Start, Stop, Num, one number each -> Out: Num numbers from Start to Stop, equally far apart.
+template <Executor E>
+RunOperator<E> linspace(const OperatorArguments& op) {
+  const Slot start = op.input("Start"), stop = op.input("Stop"), number = op.input("Num"), out = op.output("Out");
+  return [=](OperatorCall<E>& call) {
+    call.with_floating(start, [&](auto element) {
+      using T = typename decltype(element)::type;
+      const T first = only_number<T>(call, start), last = only_number<T>(call, stop);
+      const std::int64_t count = only_number<std::int32_t>(call, number);
+      if (count < 1) throw OutOfRange(detail::text({call.name(number), " is ", count, ", expected 1 or more"}));
+      const T step = count > 1 ? (last - first) / static_cast<T>(count - 1) : T{0};
+      auto y = call.output_bytes(out, data_type_v<T>, LoD(), {}, count);
+      T* const to = y.template elements<T>();
+      for (std::int64_t i = 0; i < count; ++i) to[i] = first + step * static_cast<T>(i);
+    });
+  };
+}
+/// eye: -> Out; num_rows, num_columns = -1, as many as rows, dtype = FP32: 1 on the diagonal, 0 elsewhere.
+template <Executor E>
+RunOperator<E> eye(const OperatorArguments& op) {
+  const Slot out = op.output("Out");
+  const auto rows = op.desc().attr<std::int64_t>("num_rows");
+  const std::int64_t given = op.attr("num_columns", std::int64_t{-1}), columns = given == -1 ? rows : given;
+  const DataType type = output_type(op, "dtype", DataType::FP32);
+  if (rows < 0) op.refuse_attr("num_rows", "0 or more");
+  if (columns < 0) op.refuse_attr("num_columns", "0 or more, or -1");
+  return [=](OperatorCall<E>& call) {
+    with_output_type(type, [&](auto element) {
+      using T = typename decltype(element)::type;
+      auto y = call.output_bytes(out, type, LoD(), {columns}, rows);
+      T* const to = y.template elements<T>();
+      if (columns == 0) return;
+      std::fill_n(to, rows * columns, T{0});
+      for (std::int64_t i = 0; i < std::min(rows, columns); ++i) to[i * columns + i] = T{1};
     });
   };
 }

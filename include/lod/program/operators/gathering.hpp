@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 /// @file
-/// Operators that read and write elements at positions given by other tensors: gather_nd, scatter, multiplex, where,
-/// where_index, and their gradients.
+/// Operators that read and write elements at positions given by other tensors: gather_nd, scatter, scatter_nd_add,
+/// multiplex, where, where_index, and their gradients.
 #pragma once
 
 #include <lod/core/any_tensor.hpp>
@@ -72,6 +72,17 @@ struct IndexedParts {
   }
 };
 
+/// Writes an output that consists of these parts of a tensor.
+template <class I, class E>
+void write_parts(const OperatorCall<E>& call, const AnyLoDTensor& from, const IndexedParts<I>& parts, const Slot& out) {
+  const std::int64_t bytes = static_cast<std::int64_t>(size_of(from.data_type())) * parts.size;
+  auto y = call.output_bytes(out, from.data_type(), parts.result, AnyLoDTensor());
+  for (std::int64_t i = 0; i < parts.count; ++i) {
+    copy_blocks(from.bytes().data(), {.first = parts.first(i) / std::max<std::int64_t>(parts.size, 1) * bytes},
+                y.data(), {.first = i * bytes}, bytes, 1);
+  }
+}
+
 /// gather_nd: X, Index -> Out: the parts that Index names. No levels.
 template <Executor E>
 RunOperator<E> gather_nd(const OperatorArguments& op) {
@@ -80,12 +91,42 @@ RunOperator<E> gather_nd(const OperatorArguments& op) {
     const AnyLoDTensor& from = call.tensor(x);
     call.with_id(index, [&](auto id) {
       const IndexedParts<typename decltype(id)::type> parts(call, index, from.shape());
-      const std::int64_t bytes = static_cast<std::int64_t>(size_of(from.data_type())) * parts.size;
-      auto y = call.output_bytes(out, from.data_type(), parts.result, AnyLoDTensor());
-      for (std::int64_t i = 0; i < parts.count; ++i) {
-        copy_blocks(from.bytes().data(), {.first = parts.first(i) / std::max<std::int64_t>(parts.size, 1) * bytes},
-                    y.data(), {.first = i * bytes}, bytes, 1);
-      }
+      write_parts(call, from, parts, out);
+    });
+  };
+}
+/// scatter_nd_add: X, Index, Updates -> Out: X, to whose parts that Index names Updates are added.
+template <Executor E>
+RunOperator<E> scatter_nd_add(const OperatorArguments& op) {
+  const Slot x = op.input("X"), index = op.input("Index"), updates = op.input("Updates"), out = op.output("Out");
+  return [=](OperatorCall<E>& call) {
+    call.with_id(index, [&](auto id) {
+      const IndexedParts<typename decltype(id)::type> parts(call, index, call.tensor(x).shape());
+      call.with_number(x, [&](auto element) {
+        using T = typename decltype(element)::type;
+        const T* given = numbers_of<T>(call, updates, parts.result);
+        T* const to = changed<T>(call, x, out).data();
+        for (std::int64_t i = 0; i < parts.count; ++i) {
+          T* const at = to + parts.first(i);
+          for (std::int64_t k = 0; k < parts.size; ++k, ++given) at[k] = kernel::Add()(at[k], *given);
+        }
+      });
+    });
+  };
+}
+/// scatter_nd_add_grad: Index, Updates, Out@GRAD -> X@GRAD?, Updates@GRAD?. Of Updates nothing is used.
+template <Executor E>
+RunOperator<E> scatter_nd_add_grad(const OperatorArguments& op) {
+  const Slot index = op.input("Index"), dy = op.input("Out@GRAD");
+  const Slot dx = op.optional_output("X@GRAD"), dupdates = op.optional_output("Updates@GRAD");
+  return [=](OperatorCall<E>& call) {
+    const AnyLoDTensor from = call.tensor(dy);
+    call.with_id(index, [&](auto id) {
+      const IndexedParts<typename decltype(id)::type> parts(call, index, from.shape());
+      if (dupdates) write_parts(call, from, parts, dupdates);
+      if (!dx) return;
+      auto y = call.output_bytes(dx, from.data_type(), from.lod(), from.row_shape(), from.rows());
+      std::copy_n(from.bytes().data(), from.bytes().size(), y.data());
     });
   };
 }

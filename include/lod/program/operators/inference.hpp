@@ -134,6 +134,91 @@ inline void infer_bpr_loss(InferShapeContext& op) {
   const LoDTensorDesc x = op.input("X");
   op.set_output("Y", along(x, axis_of(-1, x.tensor.dims.size()), 1));
 }
+inline void infer_smooth_l1_loss(InferShapeContext& op) {
+  const LoDTensorDesc x = op.input("X");
+  const Dims& dims = x.tensor.dims;
+  op.set_output("Diff", x);
+  op.set_output("Out", reshaped_to(x, {dims.empty() ? 1 : dims.front(), 1}));
+}
+inline void infer_gather_tree(InferShapeContext& op) { op.set_output("Out", with_levels(op.input("Ids"), 0)); }
+/// tensor_array_to_tensor: the array may have any number of tensors, which may differ along the axis.
+inline void infer_tensor_array_to_tensor(InferShapeContext& op) {
+  const LoDTensorDesc x = op.input("X");
+  Dims dims = x.tensor.dims;
+  const bool is_stack = op.attr("use_stack", false);
+  const std::size_t axis = axis_of(op.attr("axis", 0), dims.size(), is_stack ? 1 : 0);
+  if (is_stack) {
+    dims.insert(dims.begin() + static_cast<std::ptrdiff_t>(axis), infer::unknown);
+  } else {
+    dims[axis] = infer::unknown;
+  }
+  op.set_output("Out",
+                with_levels(reshaped_to(x, std::move(dims)), is_stack ? Defaulted<std::int32_t>(0) : x.lod_level));
+  op.set_output("OutIndex", {{DataType::INT32, {infer::unknown}}});
+}
+inline void infer_lrn(InferShapeContext& op) {
+  for (const char* const out : {"Out", "MidOut"}) infer_same(op, "X", out);
+}
+/// group_norm, and instance_norm, for which each channel is a group.
+inline void infer_group_norm(InferShapeContext& op) {
+  const LoDTensorDesc x = op.input("X");
+  const Dims& dims = x.tensor.dims;
+  if (dims.size() < 2) throw_dims("X", dims, "a batch of channels");
+  op.set_output("Y", x);
+  for (const char* const moment : {"Mean", "Variance"}) {
+    op.set_output(moment, {{x.tensor.data_type, {dims[0], op.attr("groups", 1)}}});
+  }
+}
+inline void infer_instance_norm(InferShapeContext& op) {
+  const LoDTensorDesc x = op.input("X");
+  const Dims& dims = x.tensor.dims;
+  if (dims.size() < 2) throw_dims("X", dims, "a batch of channels");
+  op.set_output("Y", x);
+  for (const char* const moment : {"SavedMean", "SavedVariance"}) {
+    op.set_output(moment, {{x.tensor.data_type, {infer::product({dims[0], dims[1]}, "channels")}}});
+  }
+}
+inline void infer_cvm(InferShapeContext& op) {
+  const LoDTensorDesc x = op.input("X");
+  const Dims& dims = x.tensor.dims;
+  if (dims.size() != 2 || (dims[1] != infer::unknown && dims[1] < 2))
+    throw_dims("X", dims, "rows of 2 numbers or more");
+  const bool is_shorter = dims[1] != infer::unknown && !op.attr("use_cvm", true);
+  op.set_output("Y", along(x, 1, is_shorter ? dims[1] - 2 : dims[1]));
+}
+inline void infer_squared_l2_distance(InferShapeContext& op) {
+  const LoDTensorDesc x = op.input("X");
+  const Dims& dims = x.tensor.dims;
+  if (dims.empty()) throw_dims("X", dims, "rows");
+  op.set_output("sub_result", {{x.tensor.data_type, {dims[0], infer::product(part(dims, 1, dims.size()), "numbers")}}});
+  op.set_output("Out", reshaped_to(x, {dims[0], 1}));
+}
+/// crop: its levels stay where the number of rows does.
+inline void infer_crop(InferShapeContext& op) {
+  const LoDTensorDesc x = op.input("X");
+  Dims dims = op.inputs("Y") > 0 ? op.input("Y").tensor.dims : op.attr("shape", Dims());
+  if (dims.size() != x.tensor.dims.size()) throw_dims("X", x.tensor.dims, detail::text({dims.size(), " dimensions"}));
+  if (op.inputs("Y") == 0 && !dims.empty() && dims[0] == -1) dims[0] = x.tensor.dims[0];
+  for (const std::int64_t dim : dims) {
+    if (dim != infer::unknown && dim < 0) throw OutOfRange("attribute 'shape', expected numbers of 0 or more");
+  }
+  const bool keeps_levels = !dims.empty() && dims[0] == x.tensor.dims[0];
+  op.set_output("Out", with_levels(reshaped_to(x, std::move(dims)), keeps_levels ? x.lod_level.value() : 0));
+}
+inline void infer_pad_constant_like(InferShapeContext& op) {
+  const LoDTensorDesc y = op.input("Y");
+  const Dims dims = op.input("X").tensor.dims;
+  const bool keeps_levels = !dims.empty() && !y.tensor.dims.empty() && dims[0] == y.tensor.dims[0];
+  op.set_output("Out", with_levels(reshaped_to(y, dims), keeps_levels ? y.lod_level.value() : 0));
+}
+inline void infer_linspace(InferShapeContext& op) {
+  op.set_output("Out", {{op.input("Start").tensor.data_type, {infer::unknown}}});
+}
+inline void infer_eye(InferShapeContext& op) {
+  const std::int64_t rows = op.attr("num_rows", std::int64_t{0}), columns = op.attr("num_columns", std::int64_t{-1});
+  if (rows < 0 || columns < -1) throw OutOfRange("attribute 'num_rows' or 'num_columns', expected 0 or more");
+  op.set_output("Out", {{op.data_type("dtype", DataType::FP32), {rows, columns == -1 ? rows : columns}}});
+}
 /// kldiv_loss: a number for each of X, or one for all.
 inline void infer_kldiv_loss(InferShapeContext& op) {
   const LoDTensorDesc x = op.input("X");
@@ -181,7 +266,8 @@ inline constexpr InferenceFamily inference_families[] = {
      "abs acos add_position_encoding asin assign atan brelu ceil clip clip_by_norm cos cosh elu erf exp expm1 "
      "fill_zeros_like flip floor gelu hard_shrink hard_sigmoid hard_swish increment label_smooth leaky_relu log "
      "log10 log1p log2 log_softmax logsigmoid merge_selected_rows mish pow prelu reciprocal relu relu6 "
-     "reorder_lod_tensor_by_rank reverse rnn_memory_helper round rsqrt scale scatter selu sigmoid "
+     "reorder_lod_tensor_by_rank reverse rnn_memory_helper round rsqrt scale scatter scatter_nd_add selu shard_index "
+     "sigmoid "
      "sigmoid_cross_entropy_with_logits sign silu sin sinh soft_relu softmax softplus softshrink softsign sqrt "
      "square stanh swish tan tanh tanh_shrink thresholded_relu where"},
     {infer_x_to_y, "sequence_reverse"},
@@ -203,7 +289,7 @@ inline constexpr InferenceFamily inference_families[] = {
     {infer_fill_any_like, "fill_any_like"},
     {infer_elementwise,
      "elementwise_add elementwise_div elementwise_floordiv elementwise_max elementwise_min elementwise_mod "
-     "elementwise_mul elementwise_pow elementwise_sub"},
+     "elementwise_mul elementwise_pow elementwise_sub minus"},
     {infer_comparison,
      "equal greater_equal greater_than less_equal less_than logical_and logical_or logical_xor not_equal"},
     {infer_logical_not, "isfinite_v2 isinf_v2 isnan_v2 logical_not"},
@@ -224,6 +310,7 @@ inline constexpr InferenceFamily inference_families[] = {
     {infer_losses,
      "hinge_loss huber_loss log_loss margin_rank_loss modified_huber_loss rank_loss teacher_student_sigmoid_loss"},
     {infer_bpr_loss, "bpr_loss"},
+    {infer_smooth_l1_loss, "smooth_l1_loss"},
     {infer_kldiv_loss, "kldiv_loss"},
     {infer_hierarchical_sigmoid, "hierarchical_sigmoid"},
     {infer_norm, "norm"},
@@ -231,7 +318,10 @@ inline constexpr InferenceFamily inference_families[] = {
     {infer_auc, "auc"},
     {infer_cos_sim, "cos_sim"},
     {infer_nce, "nce"},
+    {infer_cvm, "cvm"},
+    {infer_squared_l2_distance, "squared_l2_distance"},
     {infer_concat, "concat"},
+    {infer_tensor_array_to_tensor, "tensor_array_to_tensor"},
     {infer_split, "split"},
     {infer_reshape, "reshape reshape2"},
     {infer_squeeze, "squeeze squeeze2"},
@@ -250,6 +340,10 @@ inline constexpr InferenceFamily inference_families[] = {
     {infer_tile, "tile"},
     {infer_expand_to, "expand_as_v2 expand_v2"},
     {infer_pad, "pad"},
+    {infer_crop, "crop"},
+    {infer_pad_constant_like, "pad_constant_like"},
+    {infer_eye, "eye"},
+    {infer_linspace, "linspace"},
     {infer_unstack, "unbind unstack"},
     {infer_gather_nd, "gather_nd"},
     {infer_where_index, "where_index"},
@@ -264,6 +358,10 @@ inline constexpr InferenceFamily inference_families[] = {
     {infer_layer_norm, "layer_norm"},
     {infer_batch_norm, "batch_norm"},
     {infer_conv2d, "conv2d depthwise_conv2d"},
+    {infer_conv2d_transpose, "conv2d_transpose depthwise_conv2d_transpose"},
+    {infer_group_norm, "group_norm"},
+    {infer_instance_norm, "instance_norm"},
+    {infer_lrn, "lrn"},
     {infer_pool2d, "pool2d"},
     {infer_pool_operator, "sequence_pool"},
     {infer_softmax_operator, "sequence_softmax"},
@@ -293,6 +391,7 @@ inline constexpr InferenceFamily inference_families[] = {
     {infer_gru_unit_operator, "gru_unit"},
     {infer_lstm_operator, "lstm"},
     {infer_lstm_unit_operator, "lstm_unit"},
+    {infer_lstmp_operator, "lstmp"},
     {infer_rank_table, "lod_rank_table"},
     {infer_one_id, "lod_array_length max_sequence_len"},
     {infer_write_to_array, "write_to_array"},
@@ -304,6 +403,7 @@ inline constexpr InferenceFamily inference_families[] = {
     {infer_merge_by_mask, "merge_lod_tensor merge_lod_tensor_infer"},
     {infer_beam_search, "beam_search"},
     {infer_beam_search_decode, "beam_search_decode"},
+    {infer_gather_tree, "gather_tree"},
     {infer_dense_of_rows, "get_tensor_from_selected_rows"},
 };
 

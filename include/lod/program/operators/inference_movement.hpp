@@ -377,6 +377,13 @@ inline void infer_conv2d(InferShapeContext& op) {
   dims[options.channel_dim()] = window[0];
   op.set_output("Output", with_levels(reshaped_to(x, std::move(dims)), x.lod_level));
 }
+/// conv2d_transpose and depthwise_conv2d_transpose.
+inline void infer_conv2d_transpose(InferShapeContext& op) {
+  const LoDTensorDesc x = op.input("Input"), filter = op.input("Filter");
+  const TransposedConvolution of{OperatorArguments(op.desc())};
+  const auto dims = of.results(x.tensor.dims, filter.tensor.dims);
+  op.set_output("Output", with_levels(reshaped_to(x, Dims(dims.begin(), dims.end())), x.lod_level));
+}
 inline void infer_pool2d(InferShapeContext& op) {
   const LoDTensorDesc x = op.input("X");
   Dims dims = x.tensor.dims;

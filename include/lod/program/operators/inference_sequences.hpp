@@ -226,6 +226,21 @@ inline void infer_lstm_operator(InferShapeContext& op) {
   op.set_output("BatchGate", with_levels(x, 0));
   op.set_output("BatchCellPreAct", with_levels(states, 0));
 }
+inline void infer_lstmp_operator(InferShapeContext& op) {
+  const LoDTensorDesc x = op.input("Input"), cells = states_of(x, 4);
+  infer::Batch(x, "input 'Input'").check_has_level("input 'Input'");
+  const Dims to = op.input("ProjWeight").tensor.dims, from = op.input("Weight").tensor.dims;
+  const std::int64_t size = cells.tensor.dims[1], width = to.size() == 2 ? to[1] : infer::unknown;
+  if (!infer::agree(to, {size, width})) throw_dims("ProjWeight", to, infer::to_string({size, width}));
+  if (!infer::agree(from, {width, x.tensor.dims[1]})) {
+    throw_dims("Weight", from, infer::to_string({width, x.tensor.dims[1]}));
+  }
+  op.set_output("Projection", along(cells, 1, width));
+  op.set_output("Cell", cells);
+  op.set_output("BatchGate", with_levels(x, 0));
+  op.set_output("BatchCellPreAct", with_levels(cells, 0));
+  op.set_output("BatchHidden", with_levels(cells, 0));
+}
 
 inline void infer_rank_table(InferShapeContext& op) { op.set_output("Out", VarType::LOD_RANK_TABLE); }
 /// max_sequence_len, lod_array_length and other numbers.

@@ -178,21 +178,6 @@ struct TeacherStudentLossGrad {
   }
 };
 
-/// Calls f(outputs) with the memory of each output from the k-th on, shaped like `like`; null for one that is left out.
-template <class T, std::size_t k = 0, class E, std::size_t count, class F>
-void with_outputs(const OperatorCall<E>& call, const std::array<Slot, count>& slots, const AnyLoDTensor& like,
-                  std::array<T*, count>& outputs, const F& f) {
-  if constexpr (k == count) {
-    f();
-  } else if (!call.has(slots[k])) {
-    with_outputs<T, k + 1>(call, slots, like, outputs, f);
-  } else {
-    auto made = call.output_bytes(slots[k], like.data_type(), like.lod(), like.row_shape(), like.rows());
-    outputs[k] = made.template elements<T>();
-    with_outputs<T, k + 1>(call, slots, like, outputs, f);
-  }
-}
-
 /// An operator that computes one of these losses, on the CPU. All inputs have the shape of the first one; outputs have
 /// its shape and levels. An output may be left out.
 template <class F, Executor E>

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 /// @file
-/// Losses of rows, which are distributions or scores, and smoothing of labels: bpr_loss, kldiv_loss, label_smooth, and
-/// their gradients.
+/// Losses of rows, which are distributions or scores, and smoothing of labels: bpr_loss, kldiv_loss, label_smooth,
+/// smooth_l1_loss, and their gradients.
 #pragma once
 
 #include <lod/core/any_tensor.hpp>
@@ -13,6 +13,7 @@
 #include <lod/program/operators/shapes.hpp>
 #include <lod/program/operators/unary.hpp>
 
+#include <array>
 #include <cmath>
 #include <cstddef>
 #include <cstdint>
@@ -72,6 +73,84 @@ RunOperator<E> bpr_loss_grad(const OperatorArguments& op) {
         }
         to[own] = static_cast<T>(total);
       }
+    });
+  };
+}
+
+/// The arguments of smooth_l1_loss; sigma = 1.
+struct SmoothL1Loss {
+  Slot inside, outside;
+  double square;
+
+  explicit SmoothL1Loss(const OperatorArguments& op)
+      : inside(op.optional_input("InsideWeight")), outside(op.optional_input("OutsideWeight")) {
+    const auto sigma = static_cast<double>(op.attr("sigma", 1.0F));
+    square = sigma * sigma;
+    if (!(square > 0)) op.refuse_attr("sigma", "other than 0");
+  }
+  /// Calls f(the weight of a difference, the weight of its loss) with two functions of places.
+  template <class T, class E, class F>
+  void with_weights(const OperatorCall<E>& call, const Shape& shape, const F& f) const {
+    const T* const of_differences = inside ? numbers_of<T>(call, inside, shape) : nullptr;
+    const T* const of_losses = outside ? numbers_of<T>(call, outside, shape) : nullptr;
+    const auto weight = [](const T* numbers) { return [=](std::int64_t at) { return numbers ? numbers[at] : T{1}; }; };
+    f(weight(of_differences), weight(of_losses));
+  }
+};
+/// smooth_l1_loss: X, Y, InsideWeight?, OutsideWeight? -> Diff, (X - Y) InsideWeight; Out, for each row the sum of the
+/// losses times OutsideWeight. A loss is linear where Diff is beyond 1 / sigma^2, quadratic elsewhere.
+template <Executor E>
+RunOperator<E> smooth_l1_loss(const OperatorArguments& op) {
+  const Slot x = op.input("X"), y = op.input("Y"), difference = op.output("Diff"), out = op.output("Out");
+  return [=, in = SmoothL1Loss(op)](OperatorCall<E>& call) {
+    const AnyLoDTensor& from = call.tensor(x);
+    call.with_floating(x, [&](auto element) {
+      using T = typename decltype(element)::type;
+      const T* const values = call.template view<T>(x).data();
+      const T* const others = numbers_of<T>(call, y, from.shape());
+      in.template with_weights<T>(call, from.shape(), [&](const auto& inside, const auto& outside) {
+        auto differences = call.output_bytes(difference, from.data_type(), from.lod(), from.row_shape(), from.rows());
+        auto losses = call.output_bytes(out, from.data_type(), from.lod(), {1}, from.rows());
+        T *const d = differences.template elements<T>(), *const to = losses.template elements<T>();
+        const std::int64_t size = from.row_size();
+        for (std::int64_t i = 0; i < from.rows(); ++i) {
+          double total = 0;
+          for (std::int64_t at = i * size; at < (i + 1) * size; ++at) {
+            d[at] = (values[at] - others[at]) * inside(at);
+            const auto far = static_cast<double>(std::abs(d[at]));
+            const double loss = far < 1 / in.square ? in.square * far * far / 2 : far - 1 / in.square / 2;
+            total += loss * static_cast<double>(outside(at));
+          }
+          to[i] = static_cast<T>(total);
+        }
+      });
+    });
+  };
+}
+/// smooth_l1_loss_grad: Diff, InsideWeight?, OutsideWeight?, Out@GRAD -> X@GRAD?, Y@GRAD?.
+template <Executor E>
+RunOperator<E> smooth_l1_loss_grad(const OperatorArguments& op) {
+  const Slot difference = op.input("Diff"), dy = op.input("Out@GRAD");
+  const std::array outputs{op.optional_output("X@GRAD"), op.optional_output("Y@GRAD")};
+  return [=, in = SmoothL1Loss(op)](OperatorCall<E>& call) {
+    const AnyLoDTensor from = call.tensor(difference);
+    call.with_floating(difference, [&](auto element) {
+      using T = typename decltype(element)::type;
+      const T* const d = call.template view<T>(difference).data();
+      const T* const given = some_numbers<T>(call, dy, from.rows());
+      in.template with_weights<T>(call, from.shape(), [&](const auto& inside, const auto& outside) {
+        std::array<T*, 2> to = {};
+        with_outputs<T>(call, outputs, from, to, [&] {
+          const std::int64_t size = from.row_size(), count = from.rows() * size;
+          const auto square = static_cast<T>(in.square);
+          for (std::int64_t at = 0; at < count; ++at) {
+            const T slope = std::abs(d[at]) < 1 / square ? square * d[at] : d[at] < 0 ? T{-1} : T{1};
+            const T found = given[at / size] * outside(at) * inside(at) * slope;
+            if (to[0]) to[0][at] = found;
+            if (to[1]) to[1][at] = -found;
+          }
+        });
+      });
     });
   };
 }

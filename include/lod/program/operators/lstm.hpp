@@ -30,8 +30,9 @@ struct LstmArguments {
   bool reverse, has_peepholes;
   std::optional<kernel::LstmFunctions> functions;
 
-  explicit LstmArguments(const OperatorArguments& op)
-      : input(op.input("Input")),
+  /// `levels` is a parameter whose tensor has the levels and the data type of Input.
+  explicit LstmArguments(const OperatorArguments& op, const char* levels = "Input")
+      : input(op.input(levels)),
         initial(op.optional_input("H0")),
         initial_cell(op.optional_input("C0")),
         weight(op.input("Weight")),
@@ -49,14 +50,15 @@ struct LstmArguments {
   static kernel::LstmOrder order(std::int64_t size) noexcept {
     return {.input = size, .forget = 2 * size, .candidate = 0, .output = 3 * size};
   }
+  /// For cells of `size` numbers and states of `width`.
   template <class T, class E>
-  operation::LstmUnits<T> units(const OperatorCall<E>& call, std::int64_t size) const {
+  operation::LstmUnits<T> units(const OperatorCall<E>& call, std::int64_t size, std::int64_t width) const {
     const T* const numbers =
         optional_numbers<T>(call, bias, (has_peepholes ? 7 : 4) * size,
                             has_peepholes ? "those of c i f o and the peepholes of i f o" : "those of c i f o");
     return {size,
             order(size),
-            matrix<T>(call, weight, size, 4 * size),
+            matrix<T>(call, weight, width, 4 * size),
             numbers,
             has_peepholes ? numbers + 4 * size : nullptr,
             functions};
@@ -76,7 +78,7 @@ RunOperator<E> lstm(const OperatorArguments& op) {
       const E& executor = call.executor();
       const auto x = call.template view<T>(in.input);
       const std::int64_t size = state_size(call, in.input, x, 4);
-      const auto units = in.template units<T>(call, size);
+      const auto units = in.template units<T>(call, size, size);
       rank_rows(call, in.input, x, table);
       const operation::StepOrder<E> order(executor, table, in.reverse);
       const kernel::Scratch<E, T> kept(executor, in.initial ? order.sequences() * size : 0);
@@ -121,7 +123,7 @@ RunOperator<E> lstm_grad(const OperatorArguments& op) {
       const E& executor = call.executor();
       const auto x = call.template view<T>(in.input);
       const std::int64_t size = state_size(call, in.input, x, 4), rows = x.rows();
-      const auto units = in.template units<T>(call, size);
+      const auto units = in.template units<T>(call, size, size);
       const T* const peepholes = units.peepholes;
       rank_rows(call, in.input, x, table);
       const operation::StepOrder<E> order(executor, table, in.reverse);

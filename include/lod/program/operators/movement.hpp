@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 /// @file
-/// Operators that move elements of any type: concat, split, reshape, transpose, slice, gather, stack, unstack, assign,
-/// shape.
+/// Operators that move elements of any type: reshape, transpose, slice, gather, assign, shape.
 #pragma once
 
 #include <lod/core/any_tensor.hpp>
@@ -13,6 +12,7 @@
 #include <lod/core/sizes.hpp>
 #include <lod/core/target.hpp>
 #include <lod/program/operator.hpp>
+#include <lod/program/operators/joining.hpp>
 #include <lod/program/operators/shapes.hpp>
 
 #include <algorithm>
@@ -26,99 +26,6 @@
 #include <vector>
 
 namespace lod::inline LOD_INTERFACE::inline LOD_TARGET::operators_of_programs {
-
-/// Blocks of bytes in memory: where the first one is, and how far apart they are.
-struct Blocks {
-  std::int64_t first = 0;
-  std::int64_t step = 0;
-};
-/// Copies `count` blocks of `bytes` bytes. Without any, the pointers may be null.
-inline void copy_blocks(const std::byte* from, const Blocks& from_blocks, std::byte* to, const Blocks& to_blocks,
-                        std::int64_t bytes, std::int64_t count) {
-  if (bytes == 0) return;
-  for (std::int64_t i = 0; i < count; ++i) {
-    std::memcpy(to + to_blocks.first + i * to_blocks.step, from + from_blocks.first + i * from_blocks.step,
-                static_cast<std::size_t>(bytes));
-  }
-}
-
-/// concat: X... -> Out; axis = 0. Levels as the first X, if it has as many rows as Out.
-template <Executor E>
-RunOperator<E> concat(const OperatorArguments& op) {
-  op.expect_no_input("AxisTensor");
-  const Slot x = op.inputs("X"), out = op.output("Out");
-  if (!x) op.refuse({"input 'X' has no argument, expected one or more"});
-  const std::int32_t axis = op.attr("axis", 0);
-  return [=](OperatorCall<E>& call) {
-    const AnyLoDTensor& first = call.tensor(x);
-    const Shape shape = first.shape();
-    const std::size_t along = axis_of(axis, shape.size());
-    std::int64_t length = 0;
-    for (std::size_t i = 0; i < x.size; ++i) {
-      const AnyLoDTensor& one = call.tensor(x, i);
-      const Shape found = one.shape();
-      bool fits = one.data_type() == first.data_type() && found.size() == shape.size();
-      for (std::size_t dim = 0; fits && dim < shape.size(); ++dim) fits = dim == along || found[dim] == shape[dim];
-      if (!fits) {
-        throw ShapeMismatch(detail::text({call.name(x, i), ": ", to_string(one.data_type()), " of shape ",
-                                          to_string(found), ", expected ", to_string(first.data_type()), " of shape ",
-                                          to_string(shape), " in all dimensions but ", along}));
-      }
-      length += found[along];
-    }
-    const Around around(shape, along);
-    const std::int64_t size = static_cast<std::int64_t>(size_of(first.data_type())) * around.after;
-    const Shape all = part(shape, 0, along).followed_by(Shape(length, part(shape, along + 1, shape.size())));
-    auto joined = call.output_bytes(out, first.data_type(), all, first);
-    std::int64_t at = 0;
-    for (std::size_t i = 0; i < x.size; ++i) {
-      const AnyLoDTensor& one = call.tensor(x, i);
-      const std::int64_t bytes = size * one.shape()[along];
-      copy_blocks(one.bytes().data(), {.step = bytes}, joined.data(), {at, size * length}, bytes, around.before);
-      at += bytes;
-    }
-  };
-}
-
-/// split: X -> Out...; sections = {}, num = 0, axis = 0: parts of these sizes, one of which may be -1, or `num` equal
-/// parts. Parts that have all rows keep the levels.
-template <Executor E>
-RunOperator<E> split(const OperatorArguments& op) {
-  op.expect_no_input("AxisTensor");
-  op.expect_no_input("SectionsTensorList");
-  const Slot x = op.input("X"), out = op.outputs("Out");
-  const std::int32_t axis = op.attr("axis", 0), parts = op.attr("num", 0);
-  const std::vector<std::int64_t> sections = op.attr("sections", std::vector<std::int64_t>());
-  const std::size_t count = parts > 0 ? static_cast<std::size_t>(parts) : sections.size();
-  if (count != out.size || count == 0) op.refuse({out.size, " outputs, expected ", count});
-  return [=](OperatorCall<E>& call) {
-    const AnyLoDTensor from = call.tensor(x);  // kept, since the first part may be the next value of X
-    const Shape shape = from.shape();
-    const std::size_t along = axis_of(axis, shape.size());
-    const Around around(shape, along);
-    std::int64_t known = 0;
-    for (std::size_t i = 0; parts <= 0 && i < count; ++i) known += std::max<std::int64_t>(sections[i], 0);
-    const auto length = [&](std::size_t i) {
-      if (parts > 0) return around.along / parts;
-      return sections[i] >= 0 ? sections[i] : around.along - known;
-    };
-    std::int64_t total = 0;
-    for (std::size_t i = 0; i < count; ++i) total += std::max<std::int64_t>(length(i), 0);
-    if (total != around.along || (parts > 0 && around.along % parts != 0)) {
-      throw ShapeMismatch(detail::text({call.name(x), " of shape ", to_string(shape), ", expected ", total,
-                                        " elements along axis ", axis, parts > 0 ? ", or a multiple" : ""}));
-    }
-    const std::int64_t size = static_cast<std::int64_t>(size_of(from.data_type())) * around.after;
-    std::int64_t at = 0;
-    for (std::size_t i = 0; i < count; ++i) {
-      const Shape each = part(shape, 0, along).followed_by(Shape(length(i), part(shape, along + 1, shape.size())));
-      auto one = call.output_bytes(out, from.data_type(), each, along == 0 ? AnyLoDTensor() : from, i);
-      const std::int64_t bytes = size * length(i);
-      copy_blocks(from.bytes().data(), {at, size * around.along}, one.data(), {.step = bytes}, bytes, around.before);
-      at += bytes;
-    }
-  };
-}
 
 /// The same elements under the shape f(shape of X). Levels stay if the number of rows does. XShape is written for the
 /// gradient.
@@ -410,59 +317,6 @@ RunOperator<E> gather(const OperatorArguments& op) {
                     {static_cast<std::int64_t>(i) * size, size * count}, size, around.before);
       }
     });
-  };
-}
-
-/// stack: X... -> Y; axis = 0: along a new dimension. unstack_grad: Y@GRAD... -> X@GRAD.
-template <Executor E, bool is_gradient = false>
-RunOperator<E> stack(const OperatorArguments& op) {
-  const Slot x = op.inputs(is_gradient ? "Y@GRAD" : "X"), out = op.output(is_gradient ? "X@GRAD" : "Y");
-  if (!x) op.refuse({"the input has no argument, expected one or more"});
-  const std::int32_t axis = op.attr("axis", 0);
-  return [=](OperatorCall<E>& call) {
-    const AnyLoDTensor& first = call.tensor(x);
-    const Shape shape = first.shape();
-    for (std::size_t i = 1; i < x.size; ++i) {
-      const AnyLoDTensor& one = call.tensor(x, i);
-      if (one.shape() != shape || one.data_type() != first.data_type()) {
-        throw ShapeMismatch(
-            detail::text({call.name(x, i), ": ", to_string(one.data_type()), " of shape ", to_string(one.shape()),
-                          ", expected ", to_string(first.data_type()), " of shape ", to_string(shape)}));
-      }
-    }
-    const std::size_t along = axis_of(axis, shape.size(), 1);
-    const Shape before = part(shape, 0, along), after = part(shape, along, shape.size());
-    const auto count = static_cast<std::int64_t>(x.size);
-    const std::int64_t bytes = static_cast<std::int64_t>(size_of(first.data_type())) * after.elements();
-    auto y = call.output_bytes(out, first.data_type(), before.followed_by(Shape(count, after)), AnyLoDTensor());
-    for (std::size_t i = 0; i < x.size; ++i) {
-      copy_blocks(call.tensor(x, i).bytes().data(), {.step = bytes}, y.data(),
-                  {static_cast<std::int64_t>(i) * bytes, bytes * count}, bytes, before.elements());
-    }
-  };
-}
-
-/// unstack: X -> Y...; axis = 0: the parts along a dimension, without it. unbind: X -> Out... They have no levels.
-template <Executor E, bool is_unbind>
-RunOperator<E> unstack(const OperatorArguments& op) {
-  const Slot x = op.input("X"), out = op.outputs(is_unbind ? "Out" : "Y");
-  const std::int32_t axis = op.attr("axis", 0);
-  return [=](OperatorCall<E>& call) {
-    const AnyLoDTensor from = call.tensor(x);  // kept, since a part may be the next value of X
-    const Shape shape = from.shape();
-    const std::size_t along = axis_of(axis, shape.size());
-    const Around around(shape, along);
-    if (around.along != static_cast<std::int64_t>(out.size)) {
-      throw ShapeMismatch(detail::text({call.name(x), " of shape ", to_string(shape), ", expected ", out.size,
-                                        " elements along axis ", axis, ", one for each output"}));
-    }
-    const Shape each = part(shape, 0, along).followed_by(part(shape, along + 1, shape.size()));
-    const std::int64_t bytes = static_cast<std::int64_t>(size_of(from.data_type())) * around.after;
-    for (std::size_t i = 0; i < out.size; ++i) {
-      auto one = call.output_bytes(out, from.data_type(), each, AnyLoDTensor(), i);
-      copy_blocks(from.bytes().data(), {static_cast<std::int64_t>(i) * bytes, bytes * around.along}, one.data(),
-                  {.step = bytes}, bytes, around.before);
-    }
   };
 }
 

@@ -21,51 +21,6 @@
 
 namespace lod::inline LOD_INTERFACE::inline LOD_TARGET::operators_of_programs {
 
-/// concat_grad: X..., Out@GRAD -> X@GRAD...; axis = 0: each part that is wanted, with the levels of its X. stack_grad:
-/// the same from Y@GRAD, where each part has size 1 along the added axis.
-template <Executor E, bool is_stack>
-RunOperator<E> concat_grad(const OperatorArguments& op) {
-  op.expect_no_input("AxisTensor");
-  const Slot x = op.inputs("X"), dy = op.input(is_stack ? "Y@GRAD" : "Out@GRAD"), dx = op.outputs("X@GRAD");
-  if (dx.size != x.size) op.refuse({dx.size, " outputs, expected ", x.size, ", one for each X"});
-  const std::int32_t axis = op.attr("axis", 0);
-  return [=](OperatorCall<E>& call) {
-    const AnyLoDTensor from = call.tensor(dy);
-    const Shape shape = from.shape();
-    const std::size_t along = axis_of(axis, shape.size());
-    const Around around(shape, along);
-    std::int64_t length = 0;
-    for (std::size_t i = 0; i < x.size; ++i) {
-      const AnyLoDTensor& one = call.tensor(x, i);
-      const Shape all = one.shape(), found = is_stack
-                                                 ? part(all, 0, std::min(along, all.size()))
-                                                       .followed_by({1})
-                                                       .followed_by(part(all, std::min(along, all.size()), all.size()))
-                                                 : all;
-      const bool fits = one.data_type() == from.data_type() && found.size() == shape.size() &&
-                        part(found, 0, along) == part(shape, 0, along) &&
-                        part(found, along + 1, found.size()) == part(shape, along + 1, shape.size());
-      length += fits ? found[along] : 0;
-      if (!fits || length > shape[along] || (i + 1 == x.size && length != shape[along])) {
-        throw ShapeMismatch(detail::text({call.name(dy), ": ", to_string(from.data_type()), " of shape ",
-                                          to_string(shape), ", expected that of all X, of which ", call.name(x, i),
-                                          " has ", to_string(one.data_type()), " of shape ", to_string(all)}));
-      }
-    }
-    const std::int64_t size = static_cast<std::int64_t>(size_of(from.data_type())) * around.after;
-    std::int64_t at = 0;
-    for (std::size_t i = 0; i < x.size; ++i) {
-      const AnyLoDTensor one = call.tensor(x, i);
-      const std::int64_t bytes = size * (is_stack ? 1 : one.shape()[along]);
-      if (call.has(dx, i)) {
-        auto out = call.output_bytes(dx, one.data_type(), one.lod(), one.row_shape(), one.rows(), i);
-        copy_blocks(from.bytes().data(), {at, size * around.along}, out.data(), {.step = bytes}, bytes, around.before);
-      }
-      at += bytes;
-    }
-  };
-}
-
 /// reshape2_grad, squeeze2_grad and the like: XShape, Out@GRAD -> X@GRAD: the same numbers under the shape of X.
 /// reshape_grad has X itself.
 template <Executor E, bool has_x>

@@ -114,10 +114,13 @@ template <class T, class E>
 class OutputLike {
  public:
   OutputLike(const OperatorCall<E>& call, const Slot& input, const Slot& out, Variable& spare)
+      : OutputLike(call, input, out, spare, call.tensor(input).row_shape()) {}
+  /// With the levels of the input, and rows of another shape.
+  OutputLike(const OperatorCall<E>& call, const Slot& input, const Slot& out, Variable& spare, const Shape& row_shape)
       : tensor_(output_or<T>(call, out, spare)),
         prepared_(operation::prepare<T>(call.executor(), "gradient", *tensor_,
-                                        operation::SameLevels{call.template view<T>(input).lod_view()},
-                                        call.tensor(input).row_shape(), {})) {}
+                                        operation::SameLevels{call.template view<T>(input).lod_view()}, row_shape,
+                                        {})) {}
   T* data() const noexcept { return prepared_.data(); }
 
  private:

@@ -146,6 +146,28 @@ void write_added(const OperatorCall<E>& call, const Slot& slot, const AnyLoDTens
   add(to);
 }
 
+/// Calls f() with the memory of each output from the k-th on, of this structure, in `outputs`; null for one that is
+/// left out.
+template <class T, std::size_t k = 0, class E, std::size_t count, class F>
+void with_outputs(const OperatorCall<E>& call, const std::array<Slot, count>& slots, const LoD& lod,
+                  const Shape& row_shape, std::int64_t rows, std::array<T*, count>& outputs, const F& f) {
+  if constexpr (k == count) {
+    f();
+  } else if (!call.has(slots[k])) {
+    with_outputs<T, k + 1>(call, slots, lod, row_shape, rows, outputs, f);
+  } else {
+    auto made = call.output_bytes(slots[k], data_type_v<T>, lod, row_shape, rows);
+    outputs[k] = made.template elements<T>();
+    with_outputs<T, k + 1>(call, slots, lod, row_shape, rows, outputs, f);
+  }
+}
+/// The same for outputs of the structure of `like`.
+template <class T, class E, std::size_t count, class F>
+void with_outputs(const OperatorCall<E>& call, const std::array<Slot, count>& slots, const AnyLoDTensor& like,
+                  std::array<T*, count>& outputs, const F& f) {
+  with_outputs<T>(call, slots, like.lod(), like.row_shape(), like.rows(), outputs, f);
+}
+
 /// Calls f(detail::ElementType<T>()) with the type of an output: BOOL, or one that OperatorCall::with_number takes.
 template <class F>
 void with_output_type(DataType type, const F& f) {

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 /// @file
-/// Operators that compare rows and their lengths, or assess training: cos_sim, norm, auc, isfinite.
+/// Operators that compare rows and their lengths, or assess training: cos_sim, squared_l2_distance, norm, auc,
+/// isfinite.
 #pragma once
 
 #include <lod/core/any_tensor.hpp>
@@ -274,6 +275,65 @@ RunOperator<E> isfinite(const OperatorArguments& op) {
       *call.output_bytes(out, DataType::BOOL, LoD(), {}, 1).template elements<bool>() =
           what == Is::FINITE ? std::all_of(values.begin(), values.end(), is)
                              : std::any_of(values.begin(), values.end(), is);
+    });
+  };
+}
+
+/// squared_l2_distance: X, Y -> sub_result, X - Y, Out, the sum of the squares of each row. Y may have one row, for
+/// all.
+template <Executor E>
+RunOperator<E> squared_l2_distance(const OperatorArguments& op) {
+  const Slot x = op.input("X"), y = op.input("Y"), difference = op.output("sub_result"), out = op.output("Out");
+  return [=](OperatorCall<E>& call) {
+    const AnyLoDTensor& from = call.tensor(x);
+    const RowPairs pairs(call, x, y);
+    call.with_floating(x, [&](auto element) {
+      using T = typename decltype(element)::type;
+      const T *const a = call.template view<T>(x).data(), *const b = call.template view<T>(y).data();
+      auto differences = call.output_bytes(difference, from.data_type(), LoD(), {pairs.size}, pairs.rows);
+      auto sums = call.output_bytes(out, from.data_type(), from.lod(), {1}, pairs.rows);
+      T *const d = differences.template elements<T>(), *const to = sums.template elements<T>();
+      for (std::int64_t i = 0; i < pairs.rows; ++i) {
+        double total = 0;
+        for (std::int64_t k = 0; k < pairs.size; ++k) {
+          const T one = a[i * pairs.size + k] - b[i * pairs.y_step + k];
+          d[i * pairs.size + k] = one;
+          total += static_cast<double>(one) * static_cast<double>(one);
+        }
+        to[i] = static_cast<T>(total);
+      }
+    });
+  };
+}
+/// squared_l2_distance_grad: X, Y, sub_result, Out@GRAD -> X@GRAD?, Y@GRAD?.
+template <Executor E>
+RunOperator<E> squared_l2_distance_grad(const OperatorArguments& op) {
+  const Slot x = op.input("X"), y = op.input("Y"), difference = op.input("sub_result"), dy = op.input("Out@GRAD");
+  const Slot to_x = op.optional_output("X@GRAD"), to_y = op.optional_output("Y@GRAD");
+  return [=](OperatorCall<E>& call) {
+    const AnyLoDTensor from = call.tensor(x), other = call.tensor(y);
+    const RowPairs pairs(call, x, y);
+    call.with_floating(x, [&](auto element) {
+      using T = typename decltype(element)::type;
+      const T* const d = some_numbers<T>(call, difference, pairs.rows * pairs.size);
+      const T* const given = some_numbers<T>(call, dy, pairs.rows);
+      // Calls f(row, column, the gradient with respect to the difference).
+      const auto for_each = [=](const auto& f) {
+        for (std::int64_t i = 0; i < pairs.rows; ++i) {
+          for (std::int64_t k = 0; k < pairs.size; ++k) f(i, k, 2 * given[i] * d[i * pairs.size + k]);
+        }
+      };
+      if (to_y) {
+        write_sums<T>(call, to_y, other, [&](double* sums) {
+          for_each([=](std::int64_t i, std::int64_t k, T slope) {
+            sums[i * pairs.y_step + k] -= static_cast<double>(slope);
+          });
+        });
+      }
+      if (!to_x) return;
+      auto made = call.output_bytes(to_x, from.data_type(), from.lod(), from.row_shape(), from.rows());
+      T* const to = made.template elements<T>();
+      for_each([=](std::int64_t i, std::int64_t k, T slope) { to[i * pairs.size + k] = slope; });
     });
   };
 }

@@ -23,6 +23,15 @@ namespace lod::inline LOD_INTERFACE::inline LOD_TARGET::operators_of_programs {
 template <class T>
 inline constexpr T less_than_all = -std::numeric_limits<T>::infinity();
 
+/// y[k step] = f(x[k step]) for `count` numbers; y may be x.
+template <bool adjacent, class T, class F>
+LOD_HOST_DEVICE void map_line(const T* x, std::int64_t count, std::int64_t step, T* y, const F& f) {
+#ifndef __CUDA_ARCH__
+  if constexpr (adjacent) return operation::compute_numbers(f, count, y, x);
+#endif
+  for (std::int64_t k = 0; k < count; ++k) y[k * step] = f(x[k * step]);
+}
+
 /// The softmax of `count` numbers that are `apart` places apart, or its logarithm. The greatest is subtracted first.
 /// Maxima and sums are kept for eight numbers side by side, so that compilers can vectorize, above all if they know
 /// that the numbers are `adjacent`, 1 apart.
@@ -39,7 +48,8 @@ LOD_HOST_DEVICE void softmax_of(const T* x, std::int64_t count, std::int64_t apa
   }
   for (std::int64_t k = whole; k < count; ++k) raise(greatest[0], x[k * step]);
   for (std::int64_t j = 1; j < side_by_side; ++j) raise(greatest[0], greatest[j]);
-  for (std::int64_t k = 0; k < count; ++k) y[k * step] = exponential(x[k * step] - greatest[0]);
+  const T most = greatest[0];
+  map_line<adjacent>(x, count, step, y, [=](T number) { return exponential(number - most); });
   double totals[side_by_side] = {};
   for (std::int64_t k = 0; k < whole; k += side_by_side) {
     for (std::int64_t j = 0; j < side_by_side; ++j) totals[j] += static_cast<double>(y[(k + j) * step]);
@@ -48,11 +58,10 @@ LOD_HOST_DEVICE void softmax_of(const T* x, std::int64_t count, std::int64_t apa
   for (std::int64_t j = 1; j < side_by_side; ++j) totals[0] += totals[j];
   if constexpr (is_log) {
     const T log = static_cast<T>(std::log(totals[0]));
-    for (std::int64_t k = 0; k < count; ++k) y[k * step] = x[k * step] - greatest[0] - log;
+    map_line<adjacent>(x, count, step, y, [=](T number) { return number - most - log; });
   } else {
-    for (std::int64_t k = 0; k < count; ++k) {
-      y[k * step] = static_cast<T>(static_cast<double>(y[k * step]) / totals[0]);
-    }
+    map_line<adjacent>(y, count, step, y,
+                       [total = totals[0]](T number) { return static_cast<T>(static_cast<double>(number) / total); });
   }
 }
 

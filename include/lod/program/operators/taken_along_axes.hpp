@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 /// @file
 /// Operators that take the elements along each axis by a rule of that axis: expand, expand_v2, expand_as_v2, tile,
-/// flip, reverse, pad, and their gradients.
+/// flip, reverse, pad, pad_constant_like, crop, and their gradients.
 #pragma once
 
 #include <lod/core/any_tensor.hpp>
@@ -328,6 +328,75 @@ RunOperator<E> pad(const OperatorArguments& op) {
       std::memcpy(bytes.data(), &none, sizeof(none));
       take_elements(call, x, out, taken, bytes.data());
     });
+  };
+}
+
+/// Writes the elements of a box of shape `all` that begins at `first` in a tensor, and 0 or `value` outside of it.
+template <class E>
+void take_box(const OperatorCall<E>& call, const Slot& x, const Slot& out, const Shape& all,
+              const std::array<std::int64_t, Shape::max_rank>& first, const Scalar& value = 0.0f) {
+  TakenAlongAxes taken(call.tensor(x).shape());
+  for (std::size_t dim = 0; dim < all.size(); ++dim) taken.axes[dim] = {.count = all[dim], .first = first[dim]};
+  call.with_number(x, [&](auto element) {
+    const auto none = value.template to<typename decltype(element)::type>();
+    take_elements(call, x, out, taken, reinterpret_cast<const std::byte*>(&none));
+  });
+}
+/// Throws ShapeMismatch unless the box of shape `inner` that begins at `first` is inside of `outer`.
+inline void check_box(const Shape& inner, const std::array<std::int64_t, Shape::max_rank>& first, const Shape& outer) {
+  bool fits = inner.size() == outer.size();
+  for (std::size_t dim = 0; fits && dim < inner.size(); ++dim) {
+    fits = inner[dim] >= 0 && first[dim] >= 0 && inner[dim] <= outer[dim] && first[dim] <= outer[dim] - inner[dim];
+  }
+  if (!fits) {
+    throw ShapeMismatch(detail::text({"shape ", to_string(inner), " from ", to_string(first_of(first, inner.size())),
+                                      " on, expected a part of ", to_string(outer)}));
+  }
+}
+
+/// crop: X, Y?, Offsets? -> Out: the part of X that begins at `offsets`, an attribute or INT32, by default 0; with the
+/// shape of Y, or the attribute `shape`, in which the first number may be -1, for that of X. crop_grad: X, Offsets?,
+/// Out@GRAD -> X@GRAD.
+template <Executor E, bool is_gradient = false>
+RunOperator<E> crop(const OperatorArguments& op) {
+  const Slot x = op.input("X"), like = is_gradient ? op.input("Out@GRAD") : op.optional_input("Y");
+  const Slot given = op.optional_input("Offsets"), out = op.output(is_gradient ? "X@GRAD" : "Out");
+  const auto shape = op.attr("shape", std::vector<std::int64_t>());
+  const auto offsets = op.attr("offsets", std::vector<std::int64_t>());
+  if (!like && (shape.empty() || shape.size() > Shape::max_rank)) op.refuse_attr("shape", "that of the result");
+  return [=](OperatorCall<E>& call) {
+    const Shape outer = call.tensor(x).shape();
+    std::array<std::int64_t, Shape::max_rank> first{}, dims{};
+    std::copy(shape.begin(), shape.end(), dims.begin());
+    if (!like && dims[0] == -1 && !outer.empty()) dims[0] = outer[0];
+    const Shape inner = like ? call.tensor(like).shape() : first_of(dims, shape.size());
+    if (given) {
+      std::copy_n(some_numbers<std::int32_t>(call, given, static_cast<std::int64_t>(inner.size())), inner.size(),
+                  first.begin());
+    } else if (offsets.size() == inner.size()) {
+      std::copy(offsets.begin(), offsets.end(), first.begin());
+    } else if (!offsets.empty()) {
+      throw ShapeMismatch(detail::text({offsets.size(), " offsets, expected ", inner.size()}));
+    }
+    check_box(inner, first, outer);
+    if (!is_gradient) return take_box(call, x, out, inner, first);
+    for (std::int64_t& each : first) each = -each;
+    take_box(call, like, out, outer, first);
+  };
+}
+
+/// pad_constant_like: X, Y -> Out, Y followed along each dimension by pad_value = 0 up to the size of X.
+/// pad_constant_like_grad: Y, Out@GRAD -> Y@GRAD.
+template <Executor E, bool is_gradient = false>
+RunOperator<E> pad_constant_like(const OperatorArguments& op) {
+  const Slot y = op.input("Y"), other = op.input(is_gradient ? "Out@GRAD" : "X");
+  const Slot out = op.output(is_gradient ? "Y@GRAD" : "Out");
+  const Scalar value = op.attr("pad_value", 0.0f);
+  return [=](OperatorCall<E>& call) {
+    const Shape inner = call.tensor(y).shape(), outer = call.tensor(other).shape();
+    check_box(inner, {}, outer);
+    if (is_gradient) return take_box(call, other, out, inner, {});
+    take_box(call, y, out, outer, {}, value);
   };
 }
 

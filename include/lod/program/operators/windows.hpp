@@ -1,13 +1,15 @@
 // SPDX-License-Identifier: Apache-2.0
 /// @file
-/// The windows that conv2d and pool2d move over images. The rules of `infer_shapes` use them too, with sizes that may
-/// be unknown.
+/// The windows that conv2d, conv2d_transpose and pool2d move over images. The rules of `infer_shapes` use them too,
+/// with sizes that may be unknown.
 #pragma once
 
 #include <lod/core/error.hpp>
 #include <lod/core/shape.hpp>
+#include <lod/core/sizes.hpp>
 #include <lod/core/target.hpp>
 #include <lod/ops/infer.hpp>
+#include <lod/program/operator_arguments.hpp>
 #include <lod/program/program.hpp>
 
 #include <algorithm>
@@ -16,6 +18,7 @@
 #include <cstdint>
 #include <initializer_list>
 #include <limits>
+#include <span>
 #include <string>
 #include <utility>
 
@@ -94,6 +97,43 @@ class WindowOptions {
     if (padded < wide) throw ShapeMismatch(detail::text({"a window of ", wide, " on a side of ", padded}));
     const std::int64_t room = padded - wide;
     made.count = room / made.stride + 1 + (is_rounded_up_ && room % made.stride != 0 ? 1 : 0);
+    return made;
+  }
+  /// The windows whose count is `count`, along a side whose size is the least with as many, or `size` if that is known.
+  /// With padding_algorithm "SAME" the paddings are those for a side of size `count`, as in PaddlePaddle. Throws
+  /// ShapeMismatch if there is no such side.
+  WindowsAlongSide along_transposed(std::size_t side, std::int64_t count, std::int64_t window,
+                                    std::int64_t size) const {
+    const bool is_known = count != infer::unknown && window != infer::unknown;
+    WindowsAlongSide made = along(side, algorithm_ == same ? count : infer::unknown, window);
+    made.count = count;
+    if (!is_known) {
+      made.size = size;
+      return made;
+    }
+    if (count < 1 || window < 1 || count > most || window > most) {
+      throw ShapeMismatch(detail::text({count, " windows of ", window}));
+    }
+    made.size = (count - 1) * made.stride + made.dilation * (window - 1) + 1 - made.before - made.after;
+    if (size != infer::unknown) {
+      if (size < made.size || size >= made.size + made.stride) {
+        throw ShapeMismatch(detail::text(
+            {"a side of ", size, ", expected ", made.size, " or more, and less than ", made.size + made.stride}));
+      }
+      made.size = size;
+    }
+    if (made.size < 1) throw ShapeMismatch(detail::text({count, " windows of ", window, " on a side of ", made.size}));
+    return made;
+  }
+  /// The same with paddings and dilations as these windows have them.
+  WindowOptions with_paddings(const std::array<WindowsAlongSide, 2>& windows) const {
+    WindowOptions made = *this;
+    made.algorithm_ = explicit_paddings;
+    for (std::size_t side = 0; side < 2; ++side) {
+      made.dilations_[side] = windows[side].dilation;
+      made.paddings_[2 * side] = windows[side].before;
+      made.paddings_[2 * side + 1] = windows[side].after;
+    }
     return made;
   }
 
@@ -223,6 +263,54 @@ struct ImageLayout {
         channel(options.channels_last() ? 1 : height * width),
         row(options.channels_last() ? channels * width : width),
         pixel(options.channels_last() ? channels : 1) {}
+};
+
+/// The groups of channels.
+inline std::int64_t groups_of(const OperatorArguments& op) {
+  const std::int32_t groups = op.attr("groups", 1);
+  if (groups < 1) op.refuse_attr("groups", "1 or more");
+  return groups;
+}
+
+/// The attributes of conv2d_transpose.
+class TransposedConvolution {
+ public:
+  explicit TransposedConvolution(const OperatorArguments& op)
+      : options_(op.desc()), groups_(groups_of(op)), size_(op.attr("output_size", infer::Dims())) {
+    if (!size_.empty() && size_.size() != 2) op.refuse_attr("output_size", "none, or a height and a width");
+  }
+
+  std::int64_t groups() const noexcept { return groups_; }
+  /// The shape of the results for images and filters, of which any dimension may be unknown. Throws ShapeMismatch.
+  std::array<std::int64_t, 4> results(std::span<const std::int64_t> images,
+                                      std::span<const std::int64_t> filters) const {
+    if (images.size() != 4 || filters.size() != 4 || !infer::agree(images[options_.channel_dim()], filters[0])) {
+      throw ShapeMismatch(
+          detail::text({"images of shape ", infer::to_string(infer::Dims(images.begin(), images.end())),
+                        ", filters of shape ", infer::to_string(infer::Dims(filters.begin(), filters.end())),
+                        ", expected 4 dimensions, and as many filters as channels"}));
+    }
+    std::array<std::int64_t, 4> made{};
+    made[0] = images[0];
+    for (std::size_t side = 0; side < 2; ++side) {
+      const std::int64_t dim = images[options_.dim(side)];
+      made[options_.dim(side)] =
+          options_.along_transposed(side, dim, filters[2 + side], size_.empty() ? infer::unknown : size_[side]).size;
+    }
+    made[options_.channel_dim()] =
+        filters[1] == infer::unknown ? infer::unknown : lod::detail::saturated_product(filters[1], groups_);
+    return made;
+  }
+  /// The options of the convolution from its results to its images, for shapes of images and filters.
+  WindowOptions options_for(const Shape& images, const Shape& filters) const {
+    return options_.with_paddings({options_.along_transposed(0, images[options_.dim(0)], filters[2], infer::unknown),
+                                   options_.along_transposed(1, images[options_.dim(1)], filters[3], infer::unknown)});
+  }
+
+ private:
+  WindowOptions options_;
+  std::int64_t groups_;
+  infer::Dims size_;
 };
 
 }  // namespace lod::inline LOD_INTERFACE::inline LOD_TARGET::operators_of_programs

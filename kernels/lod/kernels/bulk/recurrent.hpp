@@ -25,6 +25,8 @@ struct StateLane {
   LOD_HOST_DEVICE static A sigmoid(A x) { return A{1} / (A{1} + std::exp(-x)); }
   LOD_HOST_DEVICE static A hyperbolic_tangent(A x) { return std::tanh(x); }
   LOD_HOST_DEVICE static A if_positive(A condition, A x) { return condition > A{} ? x : A{}; }
+  LOD_HOST_DEVICE static A within(A x, A limit) { return x > limit ? limit : x < -limit ? -limit : x; }
+  LOD_HOST_DEVICE static A if_within(A x, A limit, A y) { return x > -limit && x < limit ? y : A{}; }
 };
 
 template <>

@@ -29,6 +29,10 @@ struct StateLanes {
   static V sigmoid(const V& x) { return V(1) / (V(1) + exponential(-x)); }
   static V hyperbolic_tangent(const V& x) { return cpu::hyperbolic_tangent(x); }
   static V if_positive(const V& condition, const V& x) { return select(condition > V(0), x, V(0)); }
+  static V within(const V& x, const V& limit) { return select(x > limit, limit, select(x < -limit, -limit, x)); }
+  static V if_within(const V& x, const V& limit, const V& y) {
+    return select(x > -limit, select(x < limit, y, V(0)), V(0));
+  }
 };
 
 /// Threads share the rows.
