@@ -13,6 +13,7 @@
 #include <lod/kernels/cpu/pooled_sums.hpp>
 #include <lod/kernels/cpu/repeat_rows.hpp>
 #include <lod/kernels/cpu/row_sum.hpp>
+#include <lod/kernels/cpu/run_copy.hpp>
 #include <lod/kernels/cpu/sequence_sums.hpp>
 #include <lod/kernels/cpu/vector.hpp>
 #include <lod/kernels/cpu/widened_sequences.hpp>
@@ -222,6 +223,9 @@ void pool_extremes_and_places(const Rows& rows, std::int64_t length, std::int64_
 template <bool minimum, class T>
 void pool_sequence_extremes(const CpuExecutor& executor, const T* x, const Segments& sequences, std::int64_t row_size,
                             T pad_value, T* y, std::int64_t* index) {
+  if (sequences.max_rows == 1 && sequences.rows() == sequences.size && !index) {  // a row each
+    return Kernel<CopyValues>::run(executor, x, sequences.size * row_size, y);
+  }
   const std::int64_t row_bytes = lod::detail::bytes_of<T>(row_size);
   const std::int64_t numbers = sequences.rows() * row_size;
   const std::int64_t step = chunk_rows(row_size);
@@ -332,6 +336,12 @@ struct Kernel<SequencePool> {
   static void run(const CpuExecutor& executor, const T* x, const Segments& sequences, std::int64_t row_size,
                   PoolType type, T pad_value, T* y) {
     if (sequences.size == 0 || row_size == 0) return;
+    if (sequences.rows() == 0) {
+      const std::int64_t results = sequences.size * row_size;
+      return cpu::parallel_ranges(
+          executor, results, lod::detail::bytes_of<T>(results),
+          [=](std::int64_t begin, std::int64_t end) { cpu::fill(y + begin, end - begin, pad_value); });
+    }
     if (type == PoolType::SUM || type == PoolType::AVERAGE || type == PoolType::SQRT) {
       return cpu::pool_sums(executor, x, sequences, row_size, type, pad_value, y);
     }
