@@ -400,6 +400,24 @@ TEST_CASE("sequence_pool: the greatest of negative numbers is negative, the leas
   });
 }
 
+/// MAX of each sequence of scalars or rows by plain loops, and the rows that hold it.
+template <class T>
+void pool_in_turn(const LoDTensor<T>& x, LoDTensor<T>& y, LoDTensor<std::int64_t>& rows) {
+  const std::int64_t columns = x.row_size();
+  for (std::int64_t i = 0; i < x.lod().size(0); ++i) {
+    for (std::int64_t column = 0; column < columns; ++column) {
+      T& best = y.data()[i * columns + column] = T{};
+      std::int64_t& at = rows.data()[i * columns + column] = -1;
+      for (std::int64_t row = x.lod().offsets(0)[static_cast<std::size_t>(i)];
+           row < x.lod().offsets(0)[static_cast<std::size_t>(i) + 1]; ++row) {
+        const T number = x.data()[row * columns + column];
+        const auto a = static_cast<float>(number), b = static_cast<float>(best);
+        if (at < 0 || a > b || (std::isnan(a) && !std::isnan(b))) best = number, at = row;
+      }
+    }
+  }
+}
+
 TEST_CASE("sequence_pool: MAX and MIN keep the bits of the first of equal rows, zeros of both signs and NaNs too") {
   for_each_type(FloatingTypes(), []<class T>(std::type_identity<T>) {
     Engine engine(11);
@@ -407,13 +425,30 @@ TEST_CASE("sequence_pool: MAX and MIN keep the bits of the first of equal rows, 
     const T numbers[] = {T{}, -T{}, nan, -nan};
     for (const std::int64_t row_size : {1, 3, 8, 17}) {
       for (const std::uint64_t kinds : {2U, 4U}) {
-        LoDTensor<T> x(LoD::from_lengths({{1, 2, 3, 7, 8, 9, 0, 31, 64, 100}}), {row_size});
+        // Enough short ones to be pooled many at a time.
+        LoDTensor<T> x(
+            LoD::from_lengths({{1, 2, 3, 7, 8, 9, 0, 31, 64, 100, 5, 1, 2, 0, 4, 16, 32, 33, 6, 12, 3, 1000}}),
+            {row_size});
+        const auto check = [&] {
+          LoDTensor<T> y({x.lod().size(0), row_size});
+          LoDTensor<std::int64_t> rows({x.lod().size(0), row_size});
+          pool_in_turn(x, y, rows);
+          CHECK(same_bits(lod::sequence_pool(x, PoolType::MAX), y));
+          const auto [values, index] = lod::sequence_max_pool(x);
+          CHECK(same_bits(values, y));
+          CHECK(same_bits(index, rows));
+        };
         for (T& number : x.values()) number = numbers[engine() % kinds];
-        CHECK(same_bits(lod::sequence_pool(x, PoolType::MAX), lod::sequence_max_pool(x).values));
+        check();
         CHECK(same_bits(lod::sequence_pool(x, PoolType::MIN), lod::sequence_min_pool(x).values));
         // Among others that are no match for them.
         for (std::size_t i = 0; i < x.values().size(); i += 2) x.values()[i] = static_cast<T>(-1.0F);
-        CHECK(same_bits(lod::sequence_pool(x, PoolType::MAX), lod::sequence_max_pool(x).values));
+        check();
+        // Few of them.
+        for (T& number : x.values()) {
+          if (engine() % 16 > 0) number = static_cast<T>(static_cast<float>(engine() % 100) - 50);
+        }
+        check();
       }
     }
   });

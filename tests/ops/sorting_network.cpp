@@ -49,20 +49,17 @@ bool sorts_everything() {
 
 /// Two ascending sequences of zeros and ones, with every number of ones in each of them; where all is slow, of the
 /// second long one with every seventh number, of which each meets some of the first.
-template <std::size_t size>
+template <std::size_t size, std::size_t others = size>
 bool merges_everything() {
   const std::size_t step = lod_test::slow && size > 32 ? 7 : 1;
   for (std::size_t a = 0; a <= size; ++a) {
-    for (std::size_t b = a % step; b <= size; b += step) {
-      std::uint64_t numbers[2 * size], lesser[2 * size];
-      for (std::size_t i = 0; i < size; ++i) {
-        numbers[i] = i < a ? 0 : 1;
-        numbers[size + i] = i < b ? 0 : 1;
-      }
-      std::copy_n(numbers, 2 * size, lesser);
-      lod::kernel::cpu::merge_ascending<false>(numbers, numbers + size, size, BitOrder());
-      lod::kernel::cpu::merge_ascending<true>(lesser, lesser + size, size, BitOrder());
-      for (std::size_t i = 0; i < 2 * size; ++i) {
+    for (std::size_t b = a % step; b <= others; b += step) {
+      std::uint64_t numbers[size + others], lesser[size + others];
+      for (std::size_t i = 0; i < size + others; ++i) numbers[i] = (i < size ? i < a : i < size + b) ? 0 : 1;
+      std::copy_n(numbers, size + others, lesser);
+      lod::kernel::cpu::merge_ascending<false>(numbers, size, numbers + size, others, BitOrder());
+      lod::kernel::cpu::merge_ascending<true>(lesser, size, lesser + size, others, BitOrder());
+      for (std::size_t i = 0; i < size + others; ++i) {
         if (numbers[i] != (i < a + b ? 0 : 1)) return false;
       }
       if (!std::equal(lesser, lesser + size, numbers)) return false;
@@ -116,6 +113,8 @@ TEST_CASE("merge_ascending: merges all sequences of zeros and ones") {
   CHECK(merges_everything<8>());
   CHECK(merges_everything<32>());
   CHECK(merges_everything<128>());
+  CHECK(merges_everything<128, 32>());
+  CHECK(merges_everything<128, 96>());
 }
 
 TEST_CASE("transpose: row i becomes column i") {

@@ -199,6 +199,10 @@ class LoDView {
       if (range_a.end - range_a.begin != range_b.end - range_b.begin) return false;
       const std::int64_t* offsets_a = a.entry(level).offsets + range_a.begin;
       const std::int64_t* offsets_b = b.entry(level).offsets + range_b.begin;
+      if (offsets_a[0] == offsets_b[0]) {  // as where both are whole: compared by vectors
+        if (!std::equal(offsets_a, offsets_a + (range_a.end - range_a.begin) + 1, offsets_b)) return false;
+        continue;
+      }
       for (std::int64_t i = 0; i <= range_a.end - range_a.begin; ++i) {
         if (offsets_a[i] - offsets_a[0] != offsets_b[i] - offsets_b[0]) return false;
       }

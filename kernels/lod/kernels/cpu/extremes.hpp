@@ -30,15 +30,37 @@ inline bool wins(const T& candidate, const T& best) {
     return (minimum ? a < b : a > b) | ((a != a) & (b == b));  // no branches: the outcome is random
   }
 }
-/// The same for vectors.
-template <bool minimum, class A>
-inline xsimd::batch<A> keep(const xsimd::batch<A>& candidate, const xsimd::batch<A>& best) {
-  return xsimd::select(minimum ? falls_below(candidate, best) : exceeds(candidate, best), candidate, best);
-}
-/// The same where neither is a NaN.
+/// The one of two numbers that stays, for vectors without NaNs. One instruction on x86, whose result is its second
+/// operand unless the first one is greater (less).
 template <bool minimum, class A>
 inline xsimd::batch<A> keep_ordered(const xsimd::batch<A>& candidate, const xsimd::batch<A>& best) {
+#if defined(__AVX512F__)
+  if constexpr (std::same_as<A, float>) {
+    return minimum ? _mm512_min_ps(candidate, best) : _mm512_max_ps(candidate, best);
+  } else if constexpr (std::same_as<A, double>) {
+    return minimum ? _mm512_min_pd(candidate, best) : _mm512_max_pd(candidate, best);
+  }
+#elif defined(__AVX__)
+  if constexpr (std::same_as<A, float>) {
+    return minimum ? _mm256_min_ps(candidate, best) : _mm256_max_ps(candidate, best);
+  } else if constexpr (std::same_as<A, double>) {
+    return minimum ? _mm256_min_pd(candidate, best) : _mm256_max_pd(candidate, best);
+  }
+#elif defined(__SSE2__)
+  if constexpr (std::same_as<A, float>) {
+    return minimum ? _mm_min_ps(candidate, best) : _mm_max_ps(candidate, best);
+  } else if constexpr (std::same_as<A, double>) {
+    return minimum ? _mm_min_pd(candidate, best) : _mm_max_pd(candidate, best);
+  }
+#endif
   return xsimd::select(minimum ? candidate < best : candidate > best, candidate, best);
+}
+/// The same where they may be NaNs.
+template <bool minimum, class A>
+inline xsimd::batch<A> keep(const xsimd::batch<A>& candidate, const xsimd::batch<A>& best) {
+  const xsimd::batch<A> kept = keep_ordered<minimum>(candidate, best);
+  if constexpr (std::integral<A>) return kept;
+  return xsimd::select(xsimd::isnan(candidate) & (best == best), candidate, kept);
 }
 /// The number that every number replaces or equals.
 template <bool minimum, class A>
@@ -47,31 +69,20 @@ inline constexpr A worst_number = std::floating_point<A>
                                                  : -std::numeric_limits<A>::infinity())
                                       : (minimum ? std::numeric_limits<A>::max() : std::numeric_limits<A>::lowest());
 
-/// The greatest (least) numbers of rows of several vectors, each read by read(row, v), in registers: best[v].
-template <bool minimum, std::size_t vectors, class T, class Rows, class Read>
-[[gnu::always_inline]] inline void keep_each_row(const Rows& rows, std::int64_t length, const Read& read,
-                                                 Vector<T> (&best)[vectors]) {
-  const T* const first = rows(0);
-#pragma GCC unroll 16
-  for (std::size_t v = 0; v < vectors; ++v) best[v] = read(first, v);
-  for (std::int64_t row = 1; row < length; ++row) {
-    const T* const from = rows(row);
-#pragma GCC unroll 16
-    for (std::size_t v = 0; v < vectors; ++v) best[v] = keep<minimum>(read(from, v), best[v]);
-  }
-}
-/// The same in two halves, of which the first one's results come before the second one's: a row need not wait for the
-/// one before it.
-template <bool minimum, std::size_t vectors, class T, class Rows, class Read>
-[[gnu::always_inline]] inline void keep_halves(const Rows& rows, std::int64_t length, const Read& read,
-                                               Vector<T> (&best)[vectors]) {
-  constexpr bool floating = std::floating_point<Accumulator<T>>;
+/// The greatest (least) numbers of rows of several vectors, each read by read(row, v), in registers: best[v]. In two
+/// halves, of which the first one's results come before the second one's: a row need not wait for the one before it.
+/// `join` is one of the two functions above. Returns where it has seen a NaN, if it is the latter.
+template <std::size_t vectors, class T, class Rows, class Read, class Join>
+[[gnu::always_inline]] inline auto keep_halves(const Rows& rows, std::int64_t length, const Read& read,
+                                               Vector<T> (&best)[vectors], bool looks_for_nans, const Join& join) {
   const std::int64_t middle = length / 2;
   Vector<T> later[vectors];
   xsimd::batch_bool<Accumulator<T>> unordered(false);
-  const auto add = [&](std::size_t v, const Vector<T>& candidate) {
-    if constexpr (floating) unordered = unordered | xsimd::isnan(candidate);
-    later[v] = keep_ordered<minimum>(candidate, later[v]);
+  const auto add = [&](const Vector<T>& candidate, Vector<T>& to) __attribute__((always_inline)) {
+    if constexpr (std::floating_point<Accumulator<T>>) {
+      if (looks_for_nans) unordered = unordered | xsimd::isnan(candidate);
+    }
+    to = join(candidate, to);
   };
   // A row may be valid only until the next one is read.
   const T* from = rows(0);
@@ -83,23 +94,29 @@ template <bool minimum, std::size_t vectors, class T, class Rows, class Read>
   for (std::int64_t row = 0; row < middle; ++row) {
     from = rows(row);
 #pragma GCC unroll 16
-    for (std::size_t v = 0; v < vectors; ++v) {
-      const Vector<T> candidate = read(from, v);
-      if constexpr (floating) unordered = unordered | xsimd::isnan(candidate);
-      best[v] = keep_ordered<minimum>(candidate, best[v]);
-    }
+    for (std::size_t v = 0; v < vectors; ++v) add(read(from, v), best[v]);
     from = rows(middle + row);
 #pragma GCC unroll 16
-    for (std::size_t v = 0; v < vectors; ++v) add(v, read(from, v));
+    for (std::size_t v = 0; v < vectors; ++v) add(read(from, v), later[v]);
   }
   if (length % 2 > 0) {
     from = rows(length - 1);
 #pragma GCC unroll 16
-    for (std::size_t v = 0; v < vectors; ++v) add(v, read(from, v));
+    for (std::size_t v = 0; v < vectors; ++v) add(read(from, v), later[v]);
   }
 #pragma GCC unroll 16
-  for (std::size_t v = 0; v < vectors; ++v) best[v] = keep_ordered<minimum>(later[v], best[v]);
-  if (floating && xsimd::any(unordered)) keep_each_row<minimum, vectors, T>(rows, length, read, best);
+  for (std::size_t v = 0; v < vectors; ++v) best[v] = join(later[v], best[v]);
+  return unordered;
+}
+/// The same, NaNs or not.
+template <bool minimum, std::size_t vectors, class T, class Rows, class Read>
+[[gnu::always_inline]] inline void keep_each_row(const Rows& rows, std::int64_t length, const Read& read,
+                                                 Vector<T> (&best)[vectors]) {
+  using A = Accumulator<T>;
+  const auto unordered = keep_halves<vectors, T>(rows, length, read, best, true, keep_ordered<minimum, A>);
+  if (std::floating_point<A> && xsimd::any(unordered)) {
+    keep_halves<vectors, T>(rows, length, read, best, false, keep<minimum, A>);
+  }
 }
 
 /// The greatest (least) number of each column of rows of several vectors, the last of which may be incomplete.
@@ -115,12 +132,12 @@ inline void keep_rows(const Rows& rows, std::int64_t length, std::int64_t row_si
   Vector<T> best[vectors];
   if (whole) {
     const auto read = [](const T* row, std::size_t v) { return load(row + v * Vector<T>::size); };
-    keep_halves<minimum, vectors, T>(rows, length, read, best);
+    keep_each_row<minimum, vectors, T>(rows, length, read, best);
   } else {
     const auto read = [rest](const T* row, std::size_t v) {
       return v + 1 < vectors ? load(row + v * Vector<T>::size) : load(row + full, rest, Accumulator<T>{});
     };
-    keep_halves<minimum, vectors, T>(rows, length, read, best);
+    keep_each_row<minimum, vectors, T>(rows, length, read, best);
   }
 #pragma GCC unroll 16
   for (std::size_t v = 0; v + 1 < vectors; ++v) store<T>(y + v * Vector<T>::size, best[v]);
@@ -132,26 +149,27 @@ template <class T>
 inline constexpr bool compares_by_vectors = !std::unsigned_integral<T> || sizeof(T) < sizeof(std::uint64_t);
 
 /// What `find_narrow_extremes` has found: NUMBERS if there may be zeros of both signs, whose sign it does not know;
-/// NOTHING if there is a NaN. Both depend on the order of the rows.
-enum class Found : std::uint8_t { ALL, NUMBERS, NOTHING };
+/// NANS if there is a NaN, which it passes over. Both depend on the order of the rows.
+enum class Found : std::uint8_t { ALL, NUMBERS, NANS };
 
-/// The greatest (least) numbers of a sequence of contiguous narrow rows, sixteen rows at a time.
+/// The greatest (least) numbers of a sequence of contiguous narrow rows, sixteen rows or more at a time.
 template <bool minimum, std::size_t columns, class T>
 [[gnu::always_inline]] inline Found find_narrow_extremes(const T* x, std::int64_t length, std::int64_t readable,
                                                          NarrowRow<columns, T>& row) {
   using A = Accumulator<T>;
   constexpr std::size_t vectors = narrow_vectors<columns, T>;
-  constexpr std::int64_t block = vectors * lanes<T>;
+  // At least four of them: then none waits for the one before it.
+  constexpr std::size_t blocks = vectors == 1 ? 4 : vectors < 4 ? 2 : 1;
   constexpr A worst = worst_number<minimum, A>;
   using Truths = xsimd::batch_bool<A>;
   Vector<T> best[vectors];
   Truths unordered(false), negative(false);  // where a NaN, a negative zero has been seen
-  const auto add = [&](std::size_t v, const Vector<T>& numbers) {
+  const auto add = [&](const Vector<T>& numbers, Vector<T>& to) __attribute__((always_inline)) {
     if constexpr (std::floating_point<A>) {
       unordered = unordered | xsimd::isnan(numbers);
       negative = negative | is_negative_zero(numbers);
     }
-    best[v] = keep_ordered<minimum>(numbers, best[v]);
+    to = keep_ordered<minimum>(numbers, to);
   };
 #pragma GCC unroll 16
   for (std::size_t v = 0; v < vectors; ++v) best[v] = Vector<T>(worst);
@@ -159,22 +177,36 @@ template <bool minimum, std::size_t columns, class T>
   if (masked<T> && length <= 32) {  // as `join_narrow_rows`
 #pragma GCC unroll 16
     for (std::size_t v = 0; v < 2 * vectors; ++v, left -= lanes<T>, x += lanes<T>) {
-      add(v % vectors, load(x, std::min(left, lanes<T>), worst));
+      add(load(x, std::min(left, lanes<T>), worst), best[v % vectors]);
     }
   } else {
-    for (; left >= block; left -= block, readable -= block, x += block) {
+    const auto add_all = [&]<std::size_t size>(Vector<T>(&to)[size]) __attribute__((always_inline)) {
+      constexpr std::int64_t step = size * lanes<T>;
+      for (; left >= step; left -= step, readable -= step, x += step) {
 #pragma GCC unroll 16
-      for (std::size_t v = 0; v < vectors; ++v) add(v, load(x + v * Vector<T>::size));
+        for (std::size_t v = 0; v < size; ++v) add(load(x + v * Vector<T>::size), to[v]);
+      }
+    };
+    if constexpr (blocks > 1) {
+      Vector<T> several[blocks * vectors];
+#pragma GCC unroll 16
+      for (auto& numbers : several) numbers = Vector<T>(worst);
+      add_all(several);
+#pragma GCC unroll 16
+      for (std::size_t v = 0; v < blocks * vectors; ++v) {
+        best[v % vectors] = keep_ordered<minimum>(several[v], best[v % vectors]);
+      }
     }
+    add_all(best);
 #pragma GCC unroll 16
     for (std::size_t v = 0; v < vectors; ++v, left -= lanes<T>, readable -= lanes<T>, x += lanes<T>) {
-      add(v, load_first(x, left, worst, readable));
+      add(load_first(x, left, worst, readable), best[v]);
     }
   }
   row = join_rows<columns, T>(
       best, [](const Vector<T>& first, const Vector<T>& second) { return keep_ordered<minimum>(second, first); });
   if constexpr (std::floating_point<A>) {
-    if (xsimd::any(unordered)) return Found::NOTHING;
+    if (xsimd::any(unordered)) return Found::NANS;
     if (xsimd::any(negative)) {
       Truths zero = row.part[0] == Vector<T>(A{});
       for (std::size_t v = 1; v < row.vectors; ++v) zero = zero | (row.part[v] == Vector<T>(A{}));
@@ -188,10 +220,11 @@ template <bool minimum, std::size_t columns, class T>
 inline constexpr std::int64_t most_counted_rows = std::int64_t{1} << 24;
 
 /// The first row of such a sequence, of at most `most_counted_rows`, that holds each column's number of `best`: for
-/// numbers that `find_narrow_extremes` has found.
+/// numbers that `find_narrow_extremes` has found. With `nans`, it is the first row with a NaN, less
+/// `most_counted_rows`, if the column has one.
 template <bool minimum, std::size_t columns, class T>
 inline NarrowRow<columns, T> find_narrow_rows(const T* x, std::int64_t length, std::int64_t readable,
-                                              const NarrowRow<columns, T>& best) {
+                                              const NarrowRow<columns, T>& best, bool nans) {
   using A = Accumulator<T>;
   constexpr std::size_t vectors = narrow_vectors<columns, T>;
   constexpr A none = worst_number<true, A>;
@@ -212,46 +245,54 @@ inline NarrowRow<columns, T> find_narrow_rows(const T* x, std::int64_t length, s
       const auto found = load_first(x + at, numbers - at, worst_number<minimum, A>, readable - at);
       const auto here = Vector<T>::load_aligned(row_of.data() + v * Vector<T>::size) + Vector<T>(static_cast<A>(row));
       first[v] = xsimd::min(first[v], xsimd::select(found == wanted.vector[v % columns], here, Vector<T>(none)));
+      if constexpr (std::floating_point<A>) {
+        if (!nans) continue;
+        const auto early = here - Vector<T>(static_cast<A>(most_counted_rows));
+        first[v] = xsimd::min(first[v], xsimd::select(xsimd::isnan(found), early, Vector<T>(none)));
+      }
     }
   }
   return join_rows<columns, T>(first, [](const Vector<T>& a, const Vector<T>& b) { return xsimd::min(a, b); });
 }
 
 /// The greatest (least) number of each column of a sequence of contiguous narrow rows; calls set_row(column, row) with
-/// the row that holds it. Returns false, having done nothing, if there is a NaN, or more than `most_counted_rows`.
+/// the row that holds it, the last time it does so.
 template <bool minimum, std::size_t columns, class T, class SetRow>
-[[gnu::noinline]] bool pool_narrow_extremes(const T* x, std::int64_t length, std::int64_t readable, T* y,
+[[gnu::noinline]] void pool_narrow_extremes(const T* x, std::int64_t length, std::int64_t readable, T* y,
                                             const SetRow& set_row) {
-  NarrowRow<columns, T> best;
-  if (length > most_counted_rows) return false;
-  if (find_narrow_extremes<minimum, columns>(x, length, readable, best) == Found::NOTHING) return false;
-  // Whole vectors: numbers of a part that was stored by a mask would be read only after it is in the cache.
-  alignas(64) Accumulator<T> rows[best.vectors * Vector<T>::size];
-  const auto found = find_narrow_rows<minimum, columns>(x, length, readable, best);
-  for (std::size_t v = 0; v < best.vectors; ++v) found.part[v].store_aligned(rows + v * Vector<T>::size);
-  for (std::size_t column = 0; column < columns; ++column) {
-    const auto row = static_cast<std::int64_t>(rows[column]);
-    y[column] = x[row * static_cast<std::int64_t>(columns) + static_cast<std::int64_t>(column)];
-    set_row(column, row);
+  constexpr auto row_size = static_cast<std::int64_t>(columns);
+  for (std::int64_t begin = 0; begin < length; begin += most_counted_rows) {
+    const std::int64_t count = std::min(length - begin, most_counted_rows), rest = readable - begin * row_size;
+    const T* const some = x + begin * row_size;
+    NarrowRow<columns, T> best;
+    const Found all = find_narrow_extremes<minimum, columns>(some, count, rest, best);
+    const auto found = find_narrow_rows<minimum, columns>(some, count, rest, best, all == Found::NANS);
+    // Whole vectors: numbers of a part that was stored by a mask would be read only after it is in the cache.
+    alignas(64) Accumulator<T> rows[best.vectors * Vector<T>::size];
+    for (std::size_t v = 0; v < best.vectors; ++v) found.part[v].store_aligned(rows + v * Vector<T>::size);
+    for (std::size_t column = 0; column < columns; ++column) {
+      const auto counted = static_cast<std::int64_t>(rows[column]);
+      const std::int64_t row = counted < 0 ? counted + most_counted_rows : counted;
+      const T& number = some[row * row_size + static_cast<std::int64_t>(column)];
+      if (begin > 0 && !wins<minimum>(number, y[column])) continue;
+      y[column] = number;
+      set_row(column, begin + row);
+    }
   }
-  return true;
 }
-/// The same without the rows, for a sequence of any length.
+/// The same without the rows.
 template <bool minimum, std::size_t columns, class T>
-[[gnu::always_inline]] inline bool pool_narrow_extremes(const T* x, std::int64_t length, std::int64_t readable, T* y) {
+[[gnu::always_inline]] inline void pool_narrow_extremes(const T* x, std::int64_t length, std::int64_t readable, T* y) {
   NarrowRow<columns, T> best;
-  const Found found = find_narrow_extremes<minimum, columns>(x, length, readable, best);
-  if (found == Found::ALL) [[likely]] {
+  if (find_narrow_extremes<minimum, columns>(x, length, readable, best) == Found::ALL) [[likely]] {
     best.store(y);
-    return true;
+  } else {
+    pool_narrow_extremes<minimum, columns>(x, length, readable, y, [](std::size_t, std::int64_t) {});
   }
-  return found == Found::NUMBERS &&
-         pool_narrow_extremes<minimum, columns>(x, length, readable, y, [](std::size_t, std::int64_t) {});
 }
 
 /// The same for the `short_sequences` sequences from i on, y[k * columns] for sequence i + k.
-/// Returns a bit for each sequence that it leaves undone, the empty ones, those of more than `most` rows and those
-/// with a NaN.
+/// Returns a bit for each sequence that it leaves undone, the empty ones and those of more than `most` rows.
 template <bool minimum, std::size_t columns, class T>
 unsigned pool_narrow_extremes(const T* x, const Segments& all, std::int64_t i, std::int64_t most, T* y) {
   const Segments sequences = all;  // a copy, so that it is not reloaded after each store
@@ -260,8 +301,8 @@ unsigned pool_narrow_extremes(const T* x, const Segments& all, std::int64_t i, s
   unsigned others = 0;
   for (std::int64_t k = 0; k < short_sequences; ++k) {
     const std::int64_t length = sequences.length(i + k), first = sequences.begin(i + k) * row_size;
-    const bool done = length > 0 && length <= most &&
-                      pool_narrow_extremes<minimum, columns>(x + first, length, numbers - first, y + k * row_size);
+    const bool done = length > 0 && length <= most;
+    if (done) pool_narrow_extremes<minimum, columns>(x + first, length, numbers - first, y + k * row_size);
     others |= static_cast<unsigned>(!done) << k;
   }
   return others;

@@ -29,11 +29,10 @@ template <class T>
 class LineWriter {
   static_assert(fills_lines<T>);
   static constexpr std::int64_t line = 64 / static_cast<std::int64_t>(sizeof(T));
-  static constexpr std::int64_t stage = 64 * line;
 
  public:
   /// How many numbers may be written at `place()`.
-  static constexpr std::int64_t room = 32 * line;
+  static constexpr std::int64_t room = std::max<std::int64_t>(32 * line, 512);
 
   /// The first number goes to *y; what is written is all or part of `output`.
   LineWriter(const LargeOutput& output, T* y) noexcept : y_(y), past_caches_(output.past_caches()) {
@@ -57,6 +56,8 @@ class LineWriter {
   }
 
  private:
+  static constexpr std::int64_t stage = 64 * line;
+
   /// Writes all whole lines; what remains of the last one moves to the start of the stage.
   void flush() noexcept {
     const std::int64_t whole = used_ / line * line;

@@ -293,7 +293,7 @@ class NarrowMoments {
 };
 
 /// Calls write(i, count, mean, mean_error, variance), with row_size numbers for each of `count` sequences from i on, or
-/// write_empty(i) for an empty one, until all sequences have had theirs. Long ones are shared by all threads.
+/// write_empty(i, count) for empty ones, until all sequences have had theirs. Long ones are shared by all threads.
 template <class T, class Write, class WriteEmpty>
 void mean_var_of_sequences(const CpuExecutor& executor, const T* x, const Segments& sequences, std::int64_t row_size,
                            bool unbiased, const Write& write, const WriteEmpty& write_empty) {
@@ -301,6 +301,10 @@ void mean_var_of_sequences(const CpuExecutor& executor, const T* x, const Segmen
   using Numbers = MomentsScratch<A>;
   if (sequences.size == 0 || row_size == 0) return;
   const std::int64_t row_bytes = lod::detail::bytes_of<T>(row_size), step = chunk_rows(row_size);
+  if (sequences.rows() == 0) {
+    return parallel_ranges(executor, sequences.size, 2 * sequences.size * row_bytes,
+                           [&](std::int64_t begin, std::int64_t end) { write_empty(begin, end - begin); });
+  }
   const ThreadScratch<A> scratch(executor, Numbers::size(row_size));
   LongSequences long_ones(executor, sequences, longest_alone(executor, sequences, row_bytes, step));
   const std::int64_t shared_size = Numbers::shared_rows * Numbers::stride(row_size);
@@ -324,8 +328,11 @@ void mean_var_of_sequences(const CpuExecutor& executor, const T* x, const Segmen
         continue;
       }
       const std::int64_t count = sequences.length(i);
-      if (count == 0) {
-        write_empty(i);
+      if (count == 0) {  // many in a row, where there are some
+        std::int64_t last = i + 1;
+        while (last < end && sequences.length(last) == 0) ++last;
+        write_empty(i, last - i);
+        i = last - 1;
         continue;
       }
       if (long_ones.note(i, count)) continue;
@@ -377,9 +384,9 @@ struct Kernel<SequenceMeanVar> {
       cpu::convert(means, count * row_size, mean + i * row_size);
       cpu::convert(variances, count * row_size, variance + i * row_size);
     };
-    const auto write_empty = [=](std::int64_t i) {
-      cpu::fill(mean + i * row_size, row_size, T{});
-      cpu::fill(variance + i * row_size, row_size, T{});
+    const auto write_empty = [=](std::int64_t i, std::int64_t count) {
+      cpu::fill(mean + i * row_size, count * row_size, T{});
+      cpu::fill(variance + i * row_size, count * row_size, T{});
     };
     cpu::mean_var_of_sequences(executor, x, sequences, row_size, unbiased, write, write_empty);
   }
@@ -403,7 +410,7 @@ struct Kernel<SequenceMeanVarGrad> {
           cpu::copy(means_found, count * row_size, mean + i * row_size);
           cpu::copy(errors_found, count * row_size, error + i * row_size);
         },
-        [](std::int64_t) {});
+        [](std::int64_t, std::int64_t) {});
     const cpu::MomentsArithmetic arithmetic;
     const auto write_scalars = [&](std::int64_t i, std::int64_t begin, std::int64_t end, std::int64_t) {
       const std::int64_t length = sequences.length(i);

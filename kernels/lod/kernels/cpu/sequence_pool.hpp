@@ -13,6 +13,7 @@
 #include <lod/kernels/cpu/pooled_sums.hpp>
 #include <lod/kernels/cpu/repeat_rows.hpp>
 #include <lod/kernels/cpu/row_sum.hpp>
+#include <lod/kernels/cpu/run_copy.hpp>
 #include <lod/kernels/cpu/sequence_sums.hpp>
 #include <lod/kernels/cpu/vector.hpp>
 #include <lod/kernels/cpu/widened_sequences.hpp>
@@ -83,40 +84,17 @@ void pool_extremes(const Rows& rows, std::int64_t length, std::int64_t row_size,
   }
 }
 
-/// The same without the row: whole vectors at a time, along the columns of wide rows, or across contiguous scalar rows.
+/// The same without the row: whole vectors at a time, along the columns of wide rows, or across contiguous narrow ones.
 template <bool minimum, class T, class Rows>
 void pool_extremes(const Rows& rows, std::int64_t length, std::int64_t row_size, T* y) {
   if constexpr (!compares_by_vectors<T>) {
     return pool_extremes<minimum>(rows, length, row_size, y, [](std::int64_t, std::int64_t) {});
   }
   if constexpr (std::same_as<Rows, ContiguousRows<T>>) {
-    if (row_size == 1) {
-      using A = Accumulator<T>;
-      const T* const x = rows.first;
-      const auto first = static_cast<A>(*x);
-      Vector<T> best(first);
-      std::int64_t row = 0;
-      for (; row + lanes<T> <= length; row += lanes<T>) best = keep<minimum>(load(x + row), best);
-      if (row < length) best = keep<minimum>(load_first(x + row, length - row, first, rows.readable - row), best);
-      if constexpr (std::floating_point<A>) {
-        if (xsimd::any(xsimd::isnan(best))) {
-          *y = *std::find_if(x, x + length, [](const T& number) { return number != number; });
-          return;
-        }
-      }
-      alignas(64) A lane[Vector<T>::size];
-      best.store_aligned(lane);
-      for (std::size_t folded = Vector<T>::size / 2; folded > 0; folded /= 2) {
-        for (std::size_t i = 0; i < folded; ++i) {
-          lane[i] = minimum ? std::min(lane[i], lane[folded + i]) : std::max(lane[i], lane[folded + i]);
-        }
-      }
-      *y = static_cast<T>(lane[0]);
-      if constexpr (std::floating_point<A>) {
-        // Zeros of both signs are equal: the first one wins, whichever lane it was in.
-        if (lane[0] == 0) *y = *std::find(x, x + length, *y);
-      }
-      return;
+    if (row_size <= narrow_row_size) {
+      return with_narrow_columns(row_size, [&](auto columns) {
+        pool_narrow_extremes<minimum, columns>(rows.first, length, rows.readable, y);
+      });
     }
   }
   if (row_size >= lanes<T> || loads_parts<T>) {
@@ -206,21 +184,9 @@ void pool_extremes_and_places(const Rows& rows, std::int64_t length, std::int64_
       const auto set_place = [place](std::size_t column, std::int64_t row) {
         place[column] = static_cast<Place<T>>(row);
       };
-      const bool done = with_narrow_columns(row_size, [&](auto columns) {
-        return pool_narrow_extremes<minimum, columns>(rows.first, length, rows.readable, y, set_place);
+      return with_narrow_columns(row_size, [&](auto columns) {
+        pool_narrow_extremes<minimum, columns>(rows.first, length, rows.readable, y, set_place);
       });
-      if (done) return;
-    }
-    if (row_size == 1) {
-      pool_extremes<minimum>(rows, length, 1, y);
-      // Equal numbers, where zeros of both signs are equal, and so are all NaNs.
-      const auto best = static_cast<Accumulator<T>>(*y);
-      const auto stands = [best](const T& number) {
-        const auto a = static_cast<Accumulator<T>>(number);
-        return (a == best) | ((a != a) & (best != best));
-      };
-      *place = static_cast<Place<T>>(std::find_if(rows.first, rows.first + length, stands) - rows.first);
-      return;
     }
   }
   copy(rows(0), row_size, y);
@@ -257,6 +223,9 @@ void pool_extremes_and_places(const Rows& rows, std::int64_t length, std::int64_
 template <bool minimum, class T>
 void pool_sequence_extremes(const CpuExecutor& executor, const T* x, const Segments& sequences, std::int64_t row_size,
                             T pad_value, T* y, std::int64_t* index) {
+  if (sequences.max_rows == 1 && sequences.rows() == sequences.size && !index) {  // a row each
+    return Kernel<CopyValues>::run(executor, x, sequences.size * row_size, y);
+  }
   const std::int64_t row_bytes = lod::detail::bytes_of<T>(row_size);
   const std::int64_t numbers = sequences.rows() * row_size;
   const std::int64_t step = chunk_rows(row_size);
@@ -367,6 +336,12 @@ struct Kernel<SequencePool> {
   static void run(const CpuExecutor& executor, const T* x, const Segments& sequences, std::int64_t row_size,
                   PoolType type, T pad_value, T* y) {
     if (sequences.size == 0 || row_size == 0) return;
+    if (sequences.rows() == 0) {
+      const std::int64_t results = sequences.size * row_size;
+      return cpu::parallel_ranges(
+          executor, results, lod::detail::bytes_of<T>(results),
+          [=](std::int64_t begin, std::int64_t end) { cpu::fill(y + begin, end - begin, pad_value); });
+    }
     if (type == PoolType::SUM || type == PoolType::AVERAGE || type == PoolType::SQRT) {
       return cpu::pool_sums(executor, x, sequences, row_size, type, pad_value, y);
     }

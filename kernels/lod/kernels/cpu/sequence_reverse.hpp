@@ -9,6 +9,7 @@
 #include <lod/kernels/cpu/line_writer.hpp>
 #include <lod/kernels/cpu/parallel.hpp>
 #include <lod/kernels/cpu/row_words.hpp>
+#include <lod/kernels/cpu/run_copy.hpp>
 #include <lod/kernels/cpu/shuffle.hpp>
 #include <lod/kernels/cpu/vector.hpp>
 #include <lod/ops/sequence_reverse.hpp>
@@ -60,6 +61,7 @@ template <>
 struct Kernel<SequenceReverse> {
   template <class T>
   static void run(const CpuExecutor& executor, const T* x, const Segments& sequences, std::int64_t row_size, T* y) {
+    if (sequences.max_rows <= 1) return Kernel<CopyValues>::run(executor, x, sequences.rows() * row_size, y);
     const std::int64_t row_bytes = lod::detail::bytes_of<T>(row_size);
     const std::int64_t moved_bytes = lod::detail::bytes_of<T>(2, row_size);
     const cpu::LargeOutput output(sequences.rows() * row_bytes);

@@ -158,7 +158,7 @@ struct Kernel<SequenceSort> {
     };
     cpu::parallel_sequences(executor, sequences, row_bytes, [&](std::int64_t begin, std::int64_t end, int thread) {
       for (std::int64_t i = begin; i < end; ++i) {
-        if (sequences.length(i) <= cpu::tile_rows) {
+        if (sequences.length(i) <= (sorts_numbers ? cpu::tile_rows : cpu::tallest_of_rows<T>)) {
           const std::int64_t first = sequences.begin(i);
           if constexpr (cpu::sorts_tiles<T>) {
             if (!index) i = cpu::sort_tiles(x, sequences, i, end, descending, output, y);
@@ -218,7 +218,7 @@ struct Kernel<SequenceTopK> {
     cpu::parallel_sequences(executor, sequences, row_bytes, [&](std::int64_t begin, std::int64_t end, int thread) {
       const Rows order(scratch(thread), room);
       for (std::int64_t i = begin; i < end; ++i) {
-        if (sequences.length(i) <= cpu::tile_rows) {
+        if (sequences.length(i) <= cpu::tallest_of_rows<T>) {
           const std::int64_t k = parts.max_rows, at = parts.begin(i);
           // The first few take less work.
           i = k <= 8

@@ -20,7 +20,7 @@
 namespace lod::inline LOD_INTERFACE::kernel::inline LOD_TARGET::cpu {
 
 /// Sequences of more rows do not fit a tile.
-inline constexpr std::int64_t tile_rows = 256;
+inline constexpr std::int64_t tile_rows = 512;
 /// A tile that begins with a sequence of at most this many rows takes no longer ones, which would make it tall.
 inline constexpr std::int64_t low_tile_rows = 32;
 
@@ -28,13 +28,14 @@ inline constexpr std::int64_t low_tile_rows = 32;
 template <std::int64_t lanes>
 class TileSequences {
  public:
-  /// Takes sequences from `begin` on, before `end`, of at most `tile_rows` rows, or of at most `low_tile_rows` if the
+  /// Takes sequences from `begin` on, before `end`, of at most `tallest` rows, or of at most `low_tile_rows` if the
   /// first has no more: up to the first that is longer, and at most as many as there are lanes. Takes none if the first
   /// is too long, or if it is longer than `low_tile_rows` and there are so few that each is better processed alone.
-  TileSequences(const Segments& sequences, std::int64_t begin, std::int64_t end) noexcept {
+  TileSequences(const Segments& sequences, std::int64_t begin, std::int64_t end,
+                std::int64_t tallest = tile_rows) noexcept {
     const std::int64_t most = std::min(lanes, end - begin);
     const bool low = most > 0 && sequences.length(begin) <= low_tile_rows;
-    const std::int64_t most_rows = low ? low_tile_rows : tile_rows;
+    const std::int64_t most_rows = low ? low_tile_rows : tallest;
     while (size_ < most) {
       const std::int64_t length = sequences.length(begin + size_);
       if (length > most_rows) break;
@@ -90,8 +91,7 @@ class SequenceTile {
 
   /// For these sequences, the first of which begins at x. `readable` numbers may be read from there.
   SequenceTile(const Sequences& sequences, const T* x, std::int64_t readable) noexcept
-      : rows_(std::max(std::int64_t{8},
-                       static_cast<std::int64_t>(std::bit_ceil(static_cast<std::uint64_t>(sequences.longest()))))) {
+      : rows_(height(sequences.longest())) {
     if constexpr (std::same_as<T, A>) {
       if (sequences.rows() + tile_rows <= readable) {
         load(sequences, x);
@@ -107,7 +107,7 @@ class SequenceTile {
     load(sequences, numbers);
   }
 
-  /// The height of the tile: a power of two, at least 8 and at least the length of the longest sequence.
+  /// The height of the tile: 8, 16 or a multiple of 32, and at least the length of the longest sequence.
   std::int64_t rows() const noexcept { return rows_; }
   /// Lane k of vector r is row r of sequence k, or unspecified if it has none.
   Row* data() noexcept { return numbers_; }
@@ -128,6 +128,9 @@ class SequenceTile {
   }
 
  private:
+  static std::int64_t height(std::int64_t longest) noexcept {
+    return longest <= 8 ? 8 : longest <= 16 ? 16 : (longest + 31) / 32 * 32;
+  }
   static constexpr auto lane_numbers() noexcept { return std::make_index_sequence<static_cast<std::size_t>(width)>(); }
 
   void load(const Sequences& sequences, const A* x) noexcept {

@@ -101,12 +101,9 @@ class ShortSequences<float> {
     if (!lengths.worthwhile()) return all_short_sequences;
     Extremes<minimum> rule;
     const __m512 best = reduce(i, lengths, rule);
-    if (rule.unordered != 0) return all_short_sequences;
     store(y, best, lengths, pad_value);
-    if (rule.negative_zeros == 0) return lengths.longer;
-    const unsigned zeros = _mm512_cmp_ps_mask(best, _mm512_setzero_ps(), _CMP_EQ_OQ) & ~lengths.empty & ~lengths.longer;
-    if (zeros != 0) [[unlikely]]
-      take_first_zeros(i, lengths, zeros, y);
+    if ((rule.negative_zeros | rule.unordered) != 0) [[unlikely]]
+      take_strange(i, lengths, rule.unordered != 0, y);
     return lengths.longer;
   }
 
@@ -117,6 +114,12 @@ class ShortSequences<float> {
     for (std::int64_t k = 0; k < short_sequences; ++k) {
       const unsigned all = equal(i + k, masks[k], numbers[k]);
       rows[k] = all == 0 ? -1 : offsets_[i + k] - origin + std::countr_zero(all);
+    }
+    const __m512 all = _mm512_loadu_ps(numbers);
+    for (unsigned nans = _mm512_cmp_ps_mask(all, all, _CMP_UNORD_Q); nans != 0; nans &= nans - 1) {
+      const int k = std::countr_zero(nans);
+      const unsigned found = equal<_CMP_UNORD_Q>(i + k, masks[k], 0);
+      if (found != 0) rows[k] = offsets_[i + k] - origin + std::countr_zero(found);
     }
   }
 
@@ -147,21 +150,22 @@ class ShortSequences<float> {
     unsigned empty;   ///< one bit for each empty sequence
   };
 
-  /// A bit for each number of sequence i, those of `mask`, that is equal to `number`.
+  /// A bit for each number of sequence i, those of `mask`, that is equal to `number`; by another `comparison`, a NaN.
+  template <int comparison = _CMP_EQ_OQ>
   unsigned equal(std::int64_t i, std::uint32_t mask, float number) const noexcept {
     const auto low = static_cast<__mmask16>(mask), high = static_cast<__mmask16>(mask >> 16);
     const __m512 first = _mm512_maskz_loadu_ps(low, x_ + offsets_[i]);
     const __m512 second = _mm512_maskz_loadu_ps(high, x_ + (offsets_[i] + 16));
-    const unsigned more = _mm512_mask_cmp_ps_mask(high, second, _mm512_set1_ps(number), _CMP_EQ_OQ);
-    return _mm512_mask_cmp_ps_mask(low, first, _mm512_set1_ps(number), _CMP_EQ_OQ) | more << 16;
+    const unsigned more = _mm512_mask_cmp_ps_mask(high, second, _mm512_set1_ps(number), comparison);
+    return _mm512_mask_cmp_ps_mask(low, first, _mm512_set1_ps(number), comparison) | more << 16;
   }
-  [[gnu::noinline]] void take_first_zeros(std::int64_t i, const Lengths& lengths, unsigned zeros,
-                                          float* y) const noexcept {
+  [[gnu::noinline]] void take_strange(std::int64_t i, const Lengths& lengths, bool nans, float* y) const noexcept {
     alignas(64) std::uint32_t masks[short_sequences];
     _mm512_store_si512(masks, lengths.masks());
-    for (; zeros != 0; zeros &= zeros - 1) {
-      const int k = std::countr_zero(zeros);
-      y[k] = (x_ + offsets_[i + k])[std::countr_zero(equal(i + k, masks[k], 0))];
+    for (std::int64_t k = 0; k < short_sequences; ++k) {
+      unsigned all = nans ? equal<_CMP_UNORD_Q>(i + k, masks[k], 0) : 0;
+      if (all == 0 && y[k] == 0) all = equal(i + k, masks[k], 0);
+      if (all != 0) y[k] = (x_ + offsets_[i + k])[std::countr_zero(all)];
     }
   }
 
@@ -293,20 +297,17 @@ class ShortSequences<float> {
   }
 
   /// y[k] = the greatest (least) number of sequence i + k, or `pad_value`. Returns the sequences that it leaves undone:
-  /// the long ones, and all eight if a number is a NaN. A zero has the sign of the first one.
+  /// the long ones. A zero has the sign of the first one; the first NaN is both greater and less than everything.
   template <bool minimum>
   unsigned pool_extremes(std::int64_t i, float pad_value, float* y) const noexcept {
     const Lengths lengths(offsets_ + i);
     if (!worthwhile(i, lengths)) return all_short_sequences;
     Extremes<minimum> rule;
     const __m256 best = reduce(i, lengths, rule);
-    if (_mm256_movemask_ps(rule.unordered) != 0) return all_short_sequences;
     store(y, best, lengths, pad_value);
-    if (_mm256_movemask_epi8(rule.negative_zeros) == 0) return lengths.longer;
-    const __m256 zero = _mm256_cmp_ps(best, _mm256_setzero_ps(), _CMP_EQ_OQ);
-    const unsigned zeros = static_cast<unsigned>(_mm256_movemask_ps(zero)) & lengths.not_empty & ~lengths.longer;
-    if (zeros != 0) [[unlikely]]
-      take_first_zeros(i, lengths, zeros, y);
+    const __m256 strange = _mm256_or_ps(rule.unordered, _mm256_castsi256_ps(rule.negative_zeros));
+    if (_mm256_movemask_ps(strange) != 0) [[unlikely]]
+      take_strange(i, lengths, _mm256_movemask_ps(rule.unordered) != 0, y);
     return lengths.longer;
   }
 
@@ -320,6 +321,13 @@ class ShortSequences<float> {
     for (std::int64_t k = 0; k < short_sequences; ++k) {
       const unsigned all = equal(Masked(x_, offsets_[i + k], count[k]), numbers[k]);
       rows[k] = all == 0 ? -1 : offsets_[i + k] - origin + std::countr_zero(all);
+    }
+    const __m256 all = _mm256_loadu_ps(numbers);
+    auto nans = static_cast<unsigned>(_mm256_movemask_ps(_mm256_cmp_ps(all, all, _CMP_UNORD_Q)));
+    for (; nans != 0; nans &= nans - 1) {
+      const int k = std::countr_zero(nans);
+      const unsigned found = equal<_CMP_UNORD_Q>(Masked(x_, offsets_[i + k], count[k]), 0);
+      if (found != 0) rows[k] = offsets_[i + k] - origin + std::countr_zero(found);
     }
   }
 
@@ -384,24 +392,26 @@ class ShortSequences<float> {
     __m256i count;
   };
 
-  /// A bit for each number of a sequence that is equal to `number`.
+  /// A bit for each number of a sequence that is equal to `number`; by another `comparison`, a NaN.
+  template <int comparison = _CMP_EQ_OQ>
   static unsigned equal(const Masked& from, float number) noexcept {
     const __m256 numbers = _mm256_set1_ps(number);
     unsigned all = 0;
     for (int vector = 0; vector < 4; ++vector) {
-      const __m256 here = _mm256_and_ps(_mm256_cmp_ps(from.load(vector), numbers, _CMP_EQ_OQ), from.mask(vector));
+      const __m256 here = _mm256_and_ps(_mm256_cmp_ps(from.load(vector), numbers, comparison), from.mask(vector));
       all |= static_cast<unsigned>(_mm256_movemask_ps(here)) << (8 * vector);
     }
     return all;
   }
-  /// y[k] = the first zero of sequence i + k, for the bits of `zeros`.
-  [[gnu::noinline]] void take_first_zeros(std::int64_t i, const Lengths& lengths, unsigned zeros,
-                                          float* y) const noexcept {
+  /// y[k] = the first NaN of sequence i + k, if there is one, else the first zero, if y[k] is zero.
+  [[gnu::noinline]] void take_strange(std::int64_t i, const Lengths& lengths, bool nans, float* y) const noexcept {
     alignas(32) std::int32_t count[short_sequences];
     _mm256_store_si256(reinterpret_cast<__m256i*>(count), lengths.numbers);
-    for (; zeros != 0; zeros &= zeros - 1) {
-      const int k = std::countr_zero(zeros);
-      y[k] = (x_ + offsets_[i + k])[std::countr_zero(equal(Masked(x_, offsets_[i + k], count[k]), 0))];
+    for (std::int64_t k = 0; k < short_sequences; ++k) {
+      const Masked some(x_, offsets_[i + k], count[k]);
+      unsigned all = nans ? equal<_CMP_UNORD_Q>(some, 0) : 0;
+      if (all == 0 && y[k] == 0) all = equal(some, 0);
+      if (all != 0) y[k] = (x_ + offsets_[i + k])[std::countr_zero(all)];
     }
   }
 

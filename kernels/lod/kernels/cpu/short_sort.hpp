@@ -292,6 +292,10 @@ inline void append(LineWriter<T>& writer, std::int64_t count, const F& f) {
   }
 }
 
+/// The most rows of a sequence whose rows are sorted in a tile: keys of 64 bits and their rows fill two vectors.
+template <class T>
+inline constexpr std::int64_t tallest_of_rows = has_narrow_key<T> ? tile_rows : tile_rows / 2;
+
 /// In place of the keys in a tile come the rows that they belong to, in the order of the keys, counted from the first
 /// row of the first sequence; only the first `kept` are needed.
 template <std::size_t kept>
@@ -300,7 +304,7 @@ void sort_keys(const SequenceTile<std::int64_t>::Sequences& sequences, SequenceT
   alignas(64) std::int64_t starts[V::size];
   for (std::size_t k = 0; k < V::size; ++k) starts[k] = sequences.start(static_cast<std::int64_t>(k));
   const V start = V::load_aligned(starts), end = tile_lengths<std::int64_t>(sequences);
-  KeyedRow all[static_cast<std::size_t>(tile_rows)];
+  KeyedRow all[static_cast<std::size_t>(tallest_of_rows<std::int64_t>)];
   for (std::int64_t row = 0; row < tile.rows(); ++row) {
     const V keys = xsimd::select(V(row) < end, __builtin_bit_cast(V, tile.data()[row]),
                                  V(std::numeric_limits<std::int64_t>::max()));
@@ -319,9 +323,9 @@ std::int64_t sort_tiles_of_rows(const T* x, const Segments& sequences, std::int6
                                 std::int64_t* index) {
   using Number = std::conditional_t<has_narrow_key<T>, double, std::int64_t>;
   using Tile = SequenceTile<Number>;
-  constexpr std::int64_t most = lanes<Number> * tile_rows, room = most + 2 * tile_rows;
+  constexpr std::int64_t tallest = tallest_of_rows<T>, most = lanes<Number> * tallest, room = most + 2 * tile_rows;
   static_assert(most <= RowEntryLayout::places);
-  alignas(64) Number entries[static_cast<std::size_t>(room)], sorted[static_cast<std::size_t>(room)];
+  alignas(64) Number entries[static_cast<std::size_t>(room)];  // first as the rows come, then in order
   LineWriter<T> values(output, y);
   LineWriter<std::int64_t> places(output, index);
   struct Writer {
@@ -330,7 +334,7 @@ std::int64_t sort_tiles_of_rows(const T* x, const Segments& sequences, std::int6
     Number* at;
   };
   while (true) {
-    const typename Tile::Sequences some(sequences, i, end);
+    const typename Tile::Sequences some(sequences, i, end, tallest);
     if (some.size() == 0) return i;
     const std::int64_t first = sequences.begin(i);
     if constexpr (has_narrow_key<T>) {
@@ -344,17 +348,17 @@ std::int64_t sort_tiles_of_rows(const T* x, const Segments& sequences, std::int6
     } else {
       sort_keys<kept>(some, tile);
     }
-    Writer writer{sorted};
+    Writer writer{entries};
     tile.write(some, kept, writer, [count](std::int64_t length) { return std::min(length, count); });
     const auto row = [&](std::int64_t k) {
       if constexpr (has_narrow_key<T>) {
-        return first + RowEntryLayout::place(sorted[k]);
+        return first + RowEntryLayout::place(entries[k]);
       } else {
-        return first + sorted[k];
+        return first + entries[k];
       }
     };
-    if (index) append(places, writer.at - sorted, row);
-    if (y) append(values, writer.at - sorted, [&](std::int64_t k) { return x[row(k)]; });
+    if (index) append(places, writer.at - entries, row);
+    if (y) append(values, writer.at - entries, [&](std::int64_t k) { return x[row(k)]; });
     i += some.size();
   }
 }

@@ -116,18 +116,37 @@ inline void sort_bitonic(V* numbers, std::size_t size, const Order& order) noexc
   if (sorted == 4) halve(1, std::make_index_sequence<4>());
   if (sorted == 2) halve(1, std::make_index_sequence<2>());
 }
-/// Merges numbers[0 .. size) and other[0 .. size), both ascending: afterwards the lesser half of them ascends from
-/// `numbers` on, and the greater half from `other` on, unless it is `dropped`. `size` is a power of two.
+/// The same if only the first `count` numbers, a sum of powers of two that are at least 8, are there, and those after
+/// them are greater than all.
+template <class V, class Order>
+inline void sort_bitonic(V* numbers, std::size_t size, std::size_t count, const Order& order) noexcept {
+  for (; count < size; size /= 2) {
+    const std::size_t half = size / 2;
+    if (count <= half) continue;
+    for (std::size_t i = half; i < count; ++i) {
+      const V a = numbers[i - half], b = numbers[i];
+      numbers[i - half] = order.lesser(a, b);
+      numbers[i] = order.greater(a, b);
+    }
+    sort_bitonic(numbers, half, order);
+    numbers += half;
+    count -= half;
+  }
+  sort_bitonic(numbers, size, order);
+}
+/// Merges numbers[0 .. size) and other[0 .. others), both ascending: afterwards the lesser `size` of them ascend from
+/// `numbers` on, and the greater ones from `other` on, unless they are `dropped`. `size` is a power of two, `others` is
+/// at most that.
 template <bool dropped, class V, class Order>
-inline void merge_ascending(V* numbers, V* other, std::size_t size, const Order& order) noexcept {
+inline void merge_ascending(V* numbers, std::size_t size, V* other, std::size_t others, const Order& order) noexcept {
   // The least of one against the greatest of the other.
-  for (std::size_t i = 0; i < size; ++i) {
+  for (std::size_t i = size - others; i < size; ++i) {
     const V a = numbers[i], b = other[size - 1 - i];
     numbers[i] = order.lesser(a, b);
     if constexpr (!dropped) other[size - 1 - i] = order.greater(a, b);
   }
   sort_bitonic(numbers, size, order);
-  if constexpr (!dropped) sort_bitonic(other, size, order);
+  if constexpr (!dropped) sort_bitonic(other, size, others, order);
 }
 
 }  // namespace lod::inline LOD_INTERFACE::kernel::inline LOD_TARGET::cpu

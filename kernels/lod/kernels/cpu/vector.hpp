@@ -19,6 +19,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <cstring>
+#include <limits>
 #include <type_traits>
 
 #if defined(__AVX512BW__) && !defined(__OPTIMIZE__) && !defined(__clang__) && XSIMD_VERSION_MAJOR < 10
@@ -265,8 +266,9 @@ inline xsimd::batch_bool<A> is_negative_zero(const xsimd::batch<A>& numbers) {
     return _mm512_fpclass_pd_mask(numbers, negative_zero);
   }
 #endif
-  const xsimd::batch<A> zero(A{});
-  return (numbers == zero) & (xsimd::batch<A>(A{1}) / numbers < zero);
+  using Bit = std::conditional_t<std::same_as<A, float>, std::int32_t, std::int64_t>;
+  const auto bits = __builtin_bit_cast(xsimd::batch<Bit>, numbers);
+  return __builtin_bit_cast(xsimd::batch_bool<A>, bits == xsimd::batch<Bit>(std::numeric_limits<Bit>::min()));
 }
 
 /// Whether functions that also run on GPUs may be called with vectors. When nvcc compiles for a GPU, it also parses the

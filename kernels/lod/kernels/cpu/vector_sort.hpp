@@ -38,24 +38,26 @@ struct VectorOrder {
   static xsimd::batch<A> batch(const Row& row) noexcept { return __builtin_bit_cast(xsimd::batch<A>, row); }
 };
 
-/// Sorts `size` numbers, 32 or a greater power of two, of which only the first `kept` are needed: 32 at a time by a
-/// network; these are then merged.
+/// Sorts `size` numbers, a multiple of 32, of which only the first `kept` are needed: 32 at a time by a network; these
+/// are then merged.
 template <std::size_t kept, class V, class Order>
 inline void sort_tall(V* numbers, std::size_t size, const Order& order) noexcept {
   constexpr std::size_t step = 32;
   static_assert(std::has_single_bit(kept));
   for (std::size_t begin = 0; begin < size; begin += step) sort_by_network<step, kept>(numbers + begin, order);
   for (std::size_t sorted = step; sorted < size; sorted *= 2) {
-    for (std::size_t begin = 0; begin < size; begin += 2 * sorted) {
+    for (std::size_t begin = 0; begin + sorted < size; begin += 2 * sorted) {
+      const std::size_t middle = begin + sorted;
       if constexpr (kept < step) {
-        merge_ascending<true>(numbers + begin, numbers + begin + sorted, kept, order);
+        merge_ascending<true>(numbers + begin, kept, numbers + middle, kept, order);
       } else {
-        merge_ascending<false>(numbers + begin, numbers + begin + sorted, sorted, order);
+        merge_ascending<false>(numbers + begin, sorted, numbers + middle, std::min(sorted, size - middle), order);
       }
     }
   }
 }
-/// Sorts the columns of `size` vectors, 2 or a greater power of two, of which only the first `kept` are needed.
+/// Sorts the columns of `size` vectors, a power of two from 2 on or a multiple of 32, of which only the first `kept`
+/// are needed.
 template <std::size_t kept, class V, class Order>
 inline void sort_columns(V* rows, std::size_t size, const Order& order) noexcept {
   switch (size) {

@@ -33,8 +33,10 @@ class WidenedShortSequences {
     fill(numbers + count, reach, 0.F);  // which may be read, and does not count
     sequences.first = sequences.offsets[i];
     alignas(64) float pooled[short_sequences];
-    const unsigned others = pool_(Floats(numbers, sequences, count + reach), i, pooled);
+    unsigned others = pool_(Floats(numbers, sequences, count + reach), i, pooled);
     if (others == all_short_sequences) return others;
+    // A NaN that is converted to float and back may have other bits.
+    for (std::int64_t k = 0; k < short_sequences; ++k) others |= static_cast<unsigned>(pooled[k] != pooled[k]) << k;
     T* const y = y_ + i;
     convert(pooled, short_sequences, y, [](const auto& number) {
       if constexpr (std::integral<T>) {
