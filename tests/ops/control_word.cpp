@@ -195,10 +195,11 @@ TEST_CASE("control word: what traps for the caller does not in operations") {
   std::fegetenv(&before);
   std::feclearexcept(FE_ALL_EXCEPT);
   feenableexcept(FE_OVERFLOW | FE_INVALID);
+  const int trapping = fegetexcept();  // none where the processor has no traps, as many of 64-bit ARM
   const lod::LoDTensor<float> y = lod::sequence_cumsum(lod::mul(x, x));
   const int enabled = fegetexcept();
   std::fesetenv(&before);
-  CHECK(enabled == (FE_OVERFLOW | FE_INVALID));
+  CHECK(enabled == trapping);
   CHECK(std::isinf(y.values()[2]));
 }
 #endif
