@@ -21,6 +21,9 @@
 /// be an object's: there, functions call an object. The same where other forms of the name are functions (`concat`), or
 /// where parameters have the name (`filter`), for which compilers would warn of shadowing.
 ///
+/// The first argument says what T is. In `Takes<TensorOf<U>, Tensor>`, for ids and what goes with them, it is the
+/// second one, and the body sees that before the ids.
+///
 /// This header includes what every declaration needs: elements, kernels, outputs, LOD_TARGET.
 #pragma once
 
@@ -256,6 +259,9 @@ struct Body<Op, Takes<First, More...>, ResultKinds<ByValue, Kinds...>> {
     return y;
   }
 };
+template <class Op, class U, template <class, class> class ByValue, class... Kinds>
+struct Body<Op, Takes<TensorOf<U>, Tensor>, ResultKinds<ByValue, Kinds...>>
+    : Body<Op, Takes<Tensor, TensorOf<U>>, ResultKinds<ByValue, Kinds...>> {};
 template <class Op>
 using BodyOf = Body<Op, typename Declared<Op>::Arguments, typename OutputsOf<Op>::type>;
 
@@ -290,6 +296,30 @@ struct FormsInto<Op, Takes<First, More...>> {
     requires(sizeof...(Zs) == BodyOf<Op>::outputs && (!std::same_as<std::remove_cvref_t<Zs>, Options<Op, X>> && ...))
   void operator()(const E& executor, const X& x, const Argument<More, X>&... more, Zs&&... outputs) const {
     BodyOf<Op>::run(executor, x, more..., Options<Op, X>{}, outputs...);
+  }
+};
+
+/// The same where the second tensor says what T is.
+template <class Op, class U>
+struct Forms<Op, Takes<TensorOf<U>, Tensor>> {
+  template <Executor E, LoDTensorLike X>
+  [[nodiscard]] auto operator()(const E& executor, const Argument<TensorOf<U>, X>& ids, const X& x,
+                                const Options<Op, X>& options = Options<Op, X>{}) const {
+    return BodyOf<Op>::evaluate(executor, x, ids, options);
+  }
+  template <LoDTensorLike X>
+  [[nodiscard]] auto operator()(const Argument<TensorOf<U>, X>& ids, const X& x,
+                                const Options<Op, X>& options = Options<Op, X>{}) const {
+    return BodyOf<Op>::evaluate(default_executor<device_t<X>>(), x, ids, options);
+  }
+};
+template <class Op, class U>
+struct FormsInto<Op, Takes<TensorOf<U>, Tensor>> {
+  template <Executor E, LoDTensorLike X, class... Zs>
+    requires(sizeof...(Zs) == BodyOf<Op>::outputs)
+  void operator()(const E& executor, const Argument<TensorOf<U>, X>& ids, const X& x, const Options<Op, X>& options,
+                  Zs&&... outputs) const {
+    BodyOf<Op>::run(executor, x, ids, options, outputs...);
   }
 };
 

@@ -3,10 +3,13 @@
 /// Operations on any number of tensors or row-sparse tensors, which users pass one by one, or as one range.
 ///
 /// `Takes<Several<Tensor>>`: the body sees a span of views. `Takes<Several<Of<SelectedRows>>>`: a span of pointers.
+/// `Takes<Several<TensorOf<U>>, Several<Tensor>>`, two ranges, may have options and several results: the body sees
+/// `Views`, those with elements of type T first.
 #pragma once
 
 #include <lod/core/device.hpp>
 #include <lod/core/executor.hpp>
+#include <lod/core/lod_tensor.hpp>
 #include <lod/core/lod_view.hpp>
 #include <lod/core/target.hpp>
 #include <lod/ops/argument_list.hpp>
@@ -105,6 +108,71 @@ struct FormsInto<Op, Takes<Several<Kind>>> {
     detail::check_elements<Op, T>();
     check_device<E, X>();
     Declared<Op>::template run<E, T>(executor, sources, output<Kind, E, T>(y));
+  }
+};
+
+/// The tensors of a range as the body of an operation sees them.
+template <class T, class Device>
+class Views : public std::span<const LoDTensorView<const T, Device>> {
+ public:
+  using value_type = T;   ///< that of the tensors
+  using device = Device;  ///< theirs
+
+  explicit Views(std::span<const LoDTensorView<const T, Device>> views) noexcept
+      : std::span<const LoDTensorView<const T, Device>>(views) {}
+};
+/// Their kind where the elements are of type U, whatever T is.
+template <class U>
+struct ViewsOf {
+  template <class T, class Device>
+  using Argument = Views<U, Device>;
+};
+/// Makes them, in scratch memory.
+template <class T, class Device>
+class RangeViews {
+ public:
+  template <Executor E, TensorRange Xs>
+  RangeViews(const E& executor, const Xs& xs) : views_(executor.workspace(), static_cast<std::int64_t>(xs.size())) {
+    std::int64_t count = 0;
+    for (const auto& x : xs) {
+      ::new (static_cast<void*>(&views_[count++])) LoDTensorView<const T, Device>(TensorArgument<T, Device>(x));
+    }
+  }
+  Views<T, Device> get() const noexcept { return Views<T, Device>(views_.span()); }
+
+ private:
+  Workspace::Loan<LoDTensorView<const T, Device>> views_;
+};
+
+template <class Op, class U, template <class, class> class ByValue, class... Kinds>
+struct Body<Op, Takes<Several<TensorOf<U>>, Several<Tensor>>, ResultKinds<ByValue, Kinds...>>
+    : Body<Op, Takes<Of<Views>, ViewsOf<U>>, ResultKinds<ByValue, Kinds...>> {};
+template <class Op, class U>
+struct Forms<Op, Takes<Several<TensorOf<U>>, Several<Tensor>>> {
+  template <Executor E, TensorRange Ids, TensorRange Xs>
+  [[nodiscard]] auto operator()(const E& executor, const Ids& ids, const Xs& xs,
+                                const Options<Op, element_t<Xs>>& options = Options<Op, element_t<Xs>>{}) const {
+    using X = element_t<Xs>;
+    const RangeViews<U, device_t<X>> views(executor, ids);
+    const RangeViews<value_type_t<X>, device_t<X>> with(executor, xs);
+    return BodyOf<Op>::evaluate(executor, with.get(), views.get(), options);
+  }
+  template <TensorRange Ids, TensorRange Xs>
+  [[nodiscard]] auto operator()(const Ids& ids, const Xs& xs,
+                                const Options<Op, element_t<Xs>>& options = Options<Op, element_t<Xs>>{}) const {
+    return (*this)(default_executor<device_t<element_t<Xs>>>(), ids, xs, options);
+  }
+};
+template <class Op, class U>
+struct FormsInto<Op, Takes<Several<TensorOf<U>>, Several<Tensor>>> {
+  template <Executor E, TensorRange Ids, TensorRange Xs, class... Zs>
+    requires(sizeof...(Zs) == BodyOf<Op>::outputs)
+  void operator()(const E& executor, const Ids& ids, const Xs& xs, const Options<Op, element_t<Xs>>& options,
+                  Zs&&... outputs) const {
+    using X = element_t<Xs>;
+    const RangeViews<U, device_t<X>> views(executor, ids);
+    const RangeViews<value_type_t<X>, device_t<X>> with(executor, xs);
+    BodyOf<Op>::run(executor, with.get(), views.get(), options, outputs...);
   }
 };
 

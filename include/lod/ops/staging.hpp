@@ -1,15 +1,19 @@
 // SPDX-License-Identifier: Apache-2.0
 /// @file
 /// From CPU memory to that of an executor's device. Operations compute offsets, ids and addresses on the CPU; kernels
-/// read them where the values are. On a CPU that is the same memory, and nothing here copies.
+/// read them where the values are. On a CPU that is the same memory, and nothing here copies. And the way back, for
+/// operations that wait for values.
 #pragma once
 
 #include <lod/core/executor.hpp>
 #include <lod/core/lod_index.hpp>
+#include <lod/core/sizes.hpp>
 #include <lod/core/target.hpp>
 #include <lod/ops/kernel.hpp>
 
+#include <algorithm>
 #include <concepts>
+#include <cstddef>
 #include <cstdint>
 #include <optional>
 #include <span>
@@ -88,6 +92,62 @@ class Array {
   Workspace::Loan<T> values_;
   mutable std::optional<OnDevice<E, T>> copy_;
 };
+
+/// Values from the memory of an executor's device, for the CPU to read. From a GPU all arrays come in one transfer.
+template <class E>
+class Download {
+ public:
+  /// For up to `arrays` arrays of `bytes` bytes in all.
+  Download(const E& executor, std::int64_t arrays, std::int64_t bytes)
+      : executor_(executor),
+        there_(executor, detail::saturated_sum(bytes, arrays * alignment)),
+        here_(executor.workspace(), detail::saturated_sum(bytes, arrays * alignment)) {}
+
+  /// Where the CPU may read `count` values from, once `wait` has returned.
+  template <class T>
+  const T* add(const T* values, std::int64_t count) {
+    static_assert(sizeof(T) <= alignment);
+    const std::int64_t begin = used_, bytes = count * static_cast<std::int64_t>(sizeof(T));
+    if (bytes > 0) executor_.resource()->copy(there_.data() + begin, values, static_cast<std::size_t>(bytes));
+    used_ += (bytes + alignment - 1) / alignment * alignment;
+    return reinterpret_cast<const T*>(here_.data() + begin);
+  }
+  /// Waits for everything that is enqueued. Throws as `CudaExecutor::synchronize` does.
+  void wait() const {
+    executor_.resource()->download(here_.data(), there_.data(), static_cast<std::size_t>(used_));
+    executor_.rethrow_faults();
+  }
+
+ private:
+  static constexpr std::int64_t alignment = 8;  // of the widest elements
+
+  const E& executor_;
+  kernel::Scratch<E, std::byte> there_;
+  Workspace::Loan<std::byte> here_;
+  std::int64_t used_ = 0;
+};
+template <class E>
+  requires(on_cpu<E>)
+class Download<E> {
+ public:
+  Download(const E&, std::int64_t, std::int64_t) noexcept {}
+  template <class T>
+  const T* add(const T* values, std::int64_t) const noexcept {
+    return values;
+  }
+  void wait() const noexcept {}
+};
+
+/// Brings values that the CPU has worked out to an output, which must have room for them. On a GPU the copy is
+/// enqueued, and `values` may change as soon as this has returned.
+template <class E, class T>
+void write_result(const E& executor, std::span<const T> values, T* to) {
+  if constexpr (on_cpu<E>) {
+    std::copy(values.begin(), values.end(), to);
+  } else {
+    if (!values.empty()) executor.resource()->upload(to, values.data(), values.size_bytes());
+  }
+}
 
 /// Sequences whose offsets are among the numbers of a LoD, for a kernel. On a GPU, the numbers of a LoD and the marks
 /// among its rows are copied there once, for all tensors that share it and all operations on them.
