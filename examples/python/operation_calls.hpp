@@ -8,6 +8,7 @@
 #include <pybind11/pybind11.h>
 
 #include <array>
+#include <cstddef>
 #include <string>
 #include <vector>
 
@@ -26,6 +27,7 @@ struct Signature {
   std::string name;
   std::string summary;
   std::vector<Parameter> arguments;
+  std::size_t typed;  ///< which of the arguments has elements of the type that the operation is called for
   std::vector<Parameter> options;
   std::string result;
 };

@@ -38,6 +38,14 @@ struct ParameterOf<Several<Kind>, T> {
 template <class Kind, class T>
 using From = As<typename ParameterOf<Kind, T>::type>;
 
+/// Whether the elements of an argument are of the same type in all calls.
+template <class Kind>
+inline constexpr bool has_own_elements = false;
+template <class U>
+inline constexpr bool has_own_elements<lod::operation::TensorOf<U>> = true;
+template <class Kind>
+inline constexpr bool has_own_elements<Several<Kind>> = has_own_elements<Kind>;
+
 template <class Options>
 inline constexpr bool has_members = !std::same_as<Options, lod::operation::NoOptions>;
 
@@ -93,6 +101,7 @@ struct Caller<Op, T, Takes<Kinds...>> {
     Signature signature{name,
                         summary(name),
                         {Parameter{names[i++], std::string(From<Kinds, T>::hint), initial_argument<Kinds>()}...},
+                        place_of_type(),
                         {},
                         ResultHint<Result>::text()};
     if constexpr (has_members<Options>) {
@@ -105,6 +114,12 @@ struct Caller<Op, T, Takes<Kinds...>> {
       });
     }
     return signature;
+  }
+  /// The first argument whose elements may be of any type.
+  static constexpr std::size_t place_of_type() {
+    std::size_t place = 0;
+    static_cast<void>(((has_own_elements<Kinds> && ++place > 0) && ...));
+    return place;
   }
   /// What the operation does, in a sentence.
   static std::string summary(const std::string& name) {

@@ -4,6 +4,7 @@
 #include "exchange.hpp"
 #include "operations.hpp"
 
+#include <cstddef>
 #include <cstdint>
 #include <string>
 #include <utility>
@@ -84,8 +85,8 @@ lod::BatchLevels Values::levels(py::handle value) {
   return lod(value);
 }
 
-lod::DataType Values::type_of_first(const std::string& hint) {
-  next_ = 1;  // for errors
+lod::DataType Values::type_of(std::size_t place, const std::string& hint) {
+  next_ = place + 1;  // for errors
   const auto element_type = [this](py::object& value) {
     if (py::isinstance<lod::AnySelectedRows>(value)) {
       return value.cast<const lod::AnySelectedRows&>().value().data_type();
@@ -93,17 +94,17 @@ lod::DataType Values::type_of_first(const std::string& hint) {
     if (!py::isinstance<Tensor>(value)) value = py::cast(to_tensor(value));
     return value.cast<const Tensor&>().data_type();
   };
-  py::object& first = values_.front();
+  py::object& asked = values_[place];
   lod::DataType type{};
-  if (py::isinstance<TensorArray>(first)) {
-    const auto& array = first.cast<const TensorArray&>();
+  if (py::isinstance<TensorArray>(asked)) {
+    const auto& array = asked.cast<const TensorArray&>();
     type = array.elements.empty() ? array.like.data_type() : array.elements.front().data_type();
   } else if (hint.find("Sequence[") != std::string::npos) {
     py::list several;
-    if (py::isinstance<lod::AnySelectedRows>(first) || py::isinstance<Tensor>(first)) {
-      several.append(first);
+    if (py::isinstance<lod::AnySelectedRows>(asked) || py::isinstance<Tensor>(asked)) {
+      several.append(asked);
     } else {
-      for (const py::handle one : first) several.append(one);
+      for (const py::handle one : asked) several.append(one);
     }
     if (several.empty()) throw py::value_error("expected one or more");
     for (std::size_t i = several.size(); i-- > 0;) {
@@ -111,11 +112,11 @@ lod::DataType Values::type_of_first(const std::string& hint) {
       type = element_type(one);
       several[i] = one;
     }
-    first = std::move(several);
-  } else if (hint == As<lod::LoDTensorView<float>>::hint && !py::isinstance<Tensor>(first)) {
-    type = to_writable(first).data_type();
+    asked = std::move(several);
+  } else if (hint == As<lod::LoDTensorView<float>>::hint && !py::isinstance<Tensor>(asked)) {
+    type = to_writable(asked).data_type();
   } else {
-    type = element_type(first);
+    type = element_type(asked);
   }
   next_ = 0;
   return type;

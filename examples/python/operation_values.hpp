@@ -49,9 +49,9 @@ class Values {
   void replace(const F& f) {
     for (pybind11::object& value : values_) value = value ? f(value) : value;
   }
-  /// The type of the elements of the first, which is a tensor, row-sparse, or several of these; it is made a tensor, or
-  /// a list of them. TypeError for others, ValueError for none.
-  lod::DataType type_of_first(const std::string& hint);
+  /// The type of the elements of one of them, which is a tensor, row-sparse, or several of these; it is made a tensor,
+  /// or a list of them. TypeError for others, ValueError for none.
+  lod::DataType type_of(std::size_t place, const std::string& hint);
 
   /// A LoDTensor as it is; nested lists, and whatever has a buffer, DLPack or Arrow, on its memory where that is
   /// possible. TypeError for others.

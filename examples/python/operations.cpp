@@ -170,14 +170,14 @@ class Operation {
     }
     return place;
   }
-  /// That of the first argument; or the type that is an argument itself.
+  /// That of the argument that may have any; or the type that is an argument itself.
   lod::DataType element_type(Values& values) const {
     for (std::size_t i = 0; i < signature_.arguments.size(); ++i) {
       if (signature_.arguments[i].hint != std::string_view("TypeLike")) continue;
       const py::object& value = values[i];
       return value.is_none() ? lod::DataType::INT64 : to_data_type(value);
     }
-    return values.type_of_first(signature_.arguments.front().hint);
+    return values.type_of(signature_.typed, signature_.arguments[signature_.typed].hint);
   }
   /// For types of elements without calls of their own, where rows are only moved.
   py::object call_with_bytes(Values& values, lod::DataType type) const {
