@@ -181,6 +181,22 @@ class BesideNumPy(unittest.TestCase):
         rates, counts = lt.chunk_eval([[0, 1, 2]], [[0, 1, 2]], types=1)
         self.assertEqual((rates.tolist(), counts.tolist()), ([1, 1, 1], [1, 1, 1]))
 
+    def test_beams(self) -> None:
+        candidates = np.array([[4, 2, 5], [2, 1, 3], [3, 5, 2], [8, 2, 1]])
+        values = np.array([[5, 3, 2], [6, 3, 1], [9, 5, 1], [7, 5, 1]], np.float32)
+        scores = LoDTensor.from_numpy(values, [[0, 2, 4]])
+        first = lt.beam_search(candidates, scores, beam_size=2)
+        self.assertEqual((first.ids.tolist(), first.parents.tolist()), ([[[[4]], [[2]]], [[[3]], [[8]]]], [0, 1, 2, 3]))
+        self.assertEqual(first.scores.tolist(), [[[[5]], [[6]]], [[[9]], [[7]]]])
+        second = lt.beam_search(
+            np.array([[0, 1, 2]]), scores, beam_size=1, end_id=3, pre_ids=first.ids, pre_scores=first.scores
+        )
+        self.assertEqual((second.ids.tolist(), second.parents.tolist()), ([[[], [[0]]], [[], []]], [1]))
+        found = lt.beam_search_decode([first.ids, second.ids], [first.scores, second.scores], end_id=3)
+        self.assertEqual((found.ids.tolist(), found.scores.tolist()), ([[[2, 0]], [[3], [8]]], [[[6, 6]], [[9], [7]]]))
+        with self.assertRaisesRegex(TypeError, "elements of type INT64"):
+            lt.beam_search(candidates, candidates)
+
     def test_tables(self) -> None:
         table = numbers(6, 2)
         ids = LoDTensor([[0, 5], [], [5, 3, 0]], dtype=INT64)

@@ -183,6 +183,10 @@ class Case {
   auto ids_of(const lod::LoD& lod, std::int64_t count) {
     return on(draw([&] { return random_ids(draws_.engine, lod, count); }));
   }
+  /// The same, as many to a row as the batch has numbers.
+  auto rows_of_ids(std::int64_t count) {
+    return of_batch(draw([&] { return random_ids(draws_.engine, draws_.whole, count, {row_size}); }));
+  }
   /// As `ids`, with -1 among them.
   auto ids_or_none() {
     return of_batch(draw([&] {

@@ -5,9 +5,11 @@
 
 #include <lod/ops.hpp>
 
+#include <array>
 #include <cstddef>
 #include <cstdint>
 #include <numeric>
+#include <utility>
 #include <vector>
 
 namespace lod_test {
@@ -535,6 +537,52 @@ void sample(op::chunk_eval, auto& c) {
                                             lod::ChunkScheme::PLAIN}),
                         .types = 2},
                        c.template out_of<float>(), c.out_ids());
+}
+
+// Beams.
+
+/// Sentences of which some have ended; the other form has probabilities.
+auto beam_options(auto& c) {
+  using Scores = decltype(c.column());
+  return lod::BeamSearchOptions<typename Scores::value_type, typename Scores::device>{
+      .beam_size = 3,
+      .level = c.level,
+      .is_accumulated = c.variant(2) == 0,
+      .pre_ids = c.ids_below(3),
+      .pre_scores = c.column()};
+}
+auto scores_of_candidates(auto& c) { return c.variant(2) == 0 ? c.ties() : c.divisors(0); }
+void sample(op::beam_search, auto& c) {
+  lod::beam_search_into(c.executor, c.rows_of_ids(9), scores_of_candidates(c), beam_options(c), c.out_ids(), c.out(),
+                        c.template out_of<std::int32_t>());
+}
+void sample(op::beam_search_and_wait, auto& c) {
+  lod::beam_search_and_wait_into(c.executor, c.rows_of_ids(9), scores_of_candidates(c), beam_options(c), c.out_ids(),
+                                 c.out(), c.template out_of<std::int32_t>());
+}
+/// The levels of two steps: each source begins with one sentence, and each sentence has up to two continuations.
+auto levels_of_steps(auto& c) {
+  const lod::LoD &first = c.lod(c.size(), 2), &second = c.lod(first.rows(), 2);
+  return std::pair<const lod::LoD&, const lod::LoD&>(
+      c.draw([&] {
+        const std::vector<std::int64_t> ones(static_cast<std::size_t>(first.size(0)), 1);
+        return lod::LoD::from_lengths({ones, first.lengths(0)});
+      }),
+      c.draw([&] {
+        return lod::LoD::from_lengths({first.lengths(0), second.lengths(0)});
+      }));
+}
+void sample(op::beam_search_decode, auto& c) {
+  const auto [first, second] = levels_of_steps(c);
+  const std::array ids = {c.ids_of(first, 3), c.ids_of(second, 3)};
+  lod::beam_search_decode_into(c.executor, ids, std::array{c.scalars(first), c.scalars(second)}, {.end_id = 1},
+                               c.out_ids(), c.out());
+}
+void sample(op::beam_search_decode_and_wait, auto& c) {
+  const auto [first, second] = levels_of_steps(c);
+  const std::array ids = {c.ids_of(first, 3), c.ids_of(second, 3)};
+  lod::beam_search_decode_and_wait_into(c.executor, ids, std::array{c.scalars(first), c.scalars(second)}, {.end_id = 1},
+                                        c.out_ids(), c.out());
 }
 
 }  // namespace lod_test

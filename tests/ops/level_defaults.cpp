@@ -26,6 +26,7 @@ TEST_CASE("Options: what computes within sequences takes the last level where no
 }
 
 TEST_CASE("Options: what deals with sequences as wholes takes the first level where none is given") {
+  CHECK(lod::BeamSearchOptions<float>{}.level == 0);
   CHECK(lod::PadOptions{}.level == 0);
   CHECK(lod::FlattenOptions{}.level == 0);
   CHECK(lod::RemoveEmptyOptions{}.level == 0);
@@ -35,6 +36,7 @@ TEST_CASE("Options: what deals with sequences as wholes takes the first level wh
 }
 
 TEST_CASE("Options: those of a description take the level that those of the operation take") {
+  CHECK(lod::BeamSearchDescOptions{}.level == lod::BeamSearchOptions<float>{}.level);
   CHECK(lod::EmbeddingPoolDescOptions{}.level == lod::EmbeddingPoolOptions<float>{}.level);
   CHECK(lod::ConvDescOptions{}.level == lod::ConvOptions<float>{}.level);
   CHECK(lod::LstmDescOptions{}.level == lod::LstmOptions<float>{}.level);

@@ -119,6 +119,7 @@ template <class Check>
 void if_tensor(const Value& value, const Check& check) {
   if (const auto* const x = std::get_if<LoDTensor<float>>(&value)) check(*x);
   if (const auto* const x = std::get_if<LoDTensor<std::int64_t>>(&value)) check(*x);
+  if (const auto* const x = std::get_if<LoDTensor<std::int32_t>>(&value)) check(*x);
 }
 
 }  // namespace

@@ -2,7 +2,6 @@
 // Operators that own blocks, and what they work with: loops, branches, arrays, rank tables.
 #include "programs/one_operator.hpp"
 #include "support/count_allocations.hpp"
-#include <lod/beam_search.hpp>
 
 #include <doctest/doctest.h>
 
@@ -386,35 +385,25 @@ TEST_CASE("split_lod_tensor and merge_lod_tensor: two branches, of which one may
   }
 }
 
-TEST_CASE("beam_search: keeps the best candidates of each source") {
-  const auto of = [](const std::vector<std::int64_t>& sources, const lod::Shape& row_shape, const Floats& values) {
-    const std::vector<std::int64_t> ones(values.size() / static_cast<std::size_t>(row_shape.elements()), 1);
-    return lod::LoDTensor<float>::from_values(LoD::from_lengths({sources, ones}), row_shape, values);
+TEST_CASE("beam_search: an operator whose candidates have the ids 0, 1, 2, ... where none are given") {
+  const auto scores = AnyLoDTensor(lod::LoDTensor<float>::from_values(LoD::from_lengths({{2, 1}, {1, 1, 1}}), {3},
+                                                                      {.5f, .3f, .2f, .6f, .3f, .1f, .9f, .5f, .7f}));
+  const auto ids = plain<std::int64_t>({3, 3}, {4, 2, 5, 2, 1, 3, 3, 5, 8});
+  const auto search = [&](std::vector<std::pair<std::string, std::vector<AnyLoDTensor>>> inputs) {
+    inputs.push_back({"pre_ids", {plain<std::int64_t>({3, 1}, {1, 2, 3})}});
+    inputs.push_back({"pre_scores", {plain<float>({3, 1}, {.1f, .2f, .3f})}});
+    inputs.push_back({"scores", {scores}});
+    return lod_test::apply("beam_search", inputs, {"selected_ids", "selected_scores", "parent_idx"},
+                           {attr("beam_size", 2), attr("end_id", 7)});
   };
-  const auto scores = of({2, 2}, {3}, {.5f, .3f, .2f, .6f, .3f, .1f, .9f, .5f, .1f, .7f, .5f, .1f});
-  const auto ids = plain<std::int64_t>({4, 3}, {4, 2, 5, 2, 1, 3, 3, 5, 2, 8, 2, 1});
-  const auto pre_scores = plain<float>({4, 1}, {.1f, .2f, .3f, .4f});
-  const auto search = [&](const Ids& pre_ids, lod::BeamSearchOptions options) {
-    options.ids = ids.view();
-    return lod::beam_search(plain<std::int64_t>({4, 1}, pre_ids), pre_scores, scores, options);
-  };
-  auto y = search({1, 2, 3, 4}, {.beam_size = 2});
-  CHECK(numbers<std::int64_t>(y.ids) == Ids{4, 2, 3, 8});
-  CHECK(numbers<float>(y.scores) == Floats{.5f, .6f, .9f, .7f});
-  // A sentence that has ended stays as it is; a source whose sentences have all ended is done.
-  y = search({0, 2, 0, 0}, {.beam_size = 4});
-  CHECK(numbers<std::int64_t>(y.ids) == Ids{0, 2, 1, 3});
-  CHECK(numbers<float>(y.scores) == Floats{.1f, .6f, .3f, .1f});
-  CHECK(y.ids.lod() == LoD::from_lengths({{2, 2}, {1, 3, 0, 0}}));
-  // Probabilities of one step; ties; no sources.
-  const auto tied = of({2}, {2}, {1, 1, 1, 1});
-  const auto two = plain<std::int64_t>({2, 1}, {7, 7});
-  y = lod::beam_search(two, plain<float>({2, 1}, {0, 0}), tied, {.beam_size = 3, .is_accumulated = false});
-  CHECK(numbers<std::int64_t>(y.ids) == Ids{0, 0, 1});
-  CHECK(numbers<int>(y.parents) == std::vector<int>{0, 1, 1});
-  CHECK(numbers<float>(y.scores) == Floats{0, 0, 0});
-  CHECK(lod::beam_search(plain<std::int64_t>({0, 1}, {}), plain<float>({0, 1}, {}), of({}, {2}, {})).ids.levels() == 2);
-  CHECK_THROWS_AS(lod::beam_search(two, pre_scores, tied), ShapeMismatch);
+  auto y = search({{"ids", {ids}}});
+  CHECK(numbers<std::int64_t>(y[0]) == Ids{4, 2, 3, 8});
+  CHECK(numbers<float>(y[1]) == Floats{.5f, .6f, .9f, .7f});
+  CHECK(numbers<std::int32_t>(y[2]) == std::vector<std::int32_t>{0, 1, 2, 2});
+  y = search({});
+  CHECK(numbers<std::int64_t>(y[0]) == Ids{0, 0, 0, 2});
+  CHECK(numbers<std::int32_t>(y[2]) == std::vector<std::int32_t>{0, 1, 2, 2});
+  CHECK_THROWS_AS(search({{"ids", {plain<std::int64_t>({1, 3}, {4, 2, 5})}}}), ShapeMismatch);
 }
 
 TEST_CASE("gather_tree: the ids on the way to each beam") {
@@ -429,22 +418,4 @@ TEST_CASE("gather_tree: the ids on the way to each beam") {
   const auto none = plain<std::int64_t>({0, 2, 3}, {});
   CHECK(lod_test::apply("gather_tree", {{"Ids", {none}}, {"Parents", {none}}}, {"Out"})[0].rows() == 0);
   CHECK_THROWS_AS(lod_test::apply("gather_tree", {{"Ids", {ids}}, {"Parents", {none}}}, {"Out"}), ShapeMismatch);
-}
-
-TEST_CASE("beam_search_decode: follows the candidates back, and puts the best sentence first") {
-  const auto step = [](const std::vector<std::vector<std::int64_t>>& lengths, const Ids& values) {
-    return lod::LoDTensor<std::int64_t>::from_values(LoD::from_lengths(lengths), {1}, values);
-  };
-  const auto scores_of = [](const lod::LoDTensor<std::int64_t>& ids, const std::vector<double>& values) {
-    return lod::LoDTensor<double>::from_values(ids.lod(), {1}, values);
-  };
-  // The second source is done after the second step, where its only sentence ended.
-  const std::vector<lod::LoDTensor<std::int64_t>> ids = {
-      step({{1, 1}, {2, 1}}, {5, 6, 7}), step({{2, 1}, {1, 1, 1}}, {0, 8, 0}), step({{2, 1}, {1, 1, 0}}, {0, 0})};
-  const std::vector<lod::LoDTensor<double>> scores = {scores_of(ids[0], {-1, -2, -3}),
-                                                      scores_of(ids[1], {-4, -2.5, -3.5}), scores_of(ids[2], {-4, -3})};
-  const auto y = lod::beam_search_decode(ids, scores);
-  CHECK(numbers<std::int64_t>(y.ids) == Ids{6, 8, 0, 5, 0, 7, 0});
-  CHECK(numbers<double>(y.scores) == std::vector<double>{-2, -2.5, -3, -1, -4, -3, -3.5});
-  CHECK(y.ids.lod() == LoD::from_lengths({{2, 1}, {3, 2, 2}}));
 }

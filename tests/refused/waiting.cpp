@@ -2,6 +2,8 @@
 /// @file
 /// Operations that would wait for a GPU without saying so: one call for each case, which must not compile.
 #include <lod/cuda.hpp>
+#include <lod/ops/beam_search.hpp>
+#include <lod/ops/beam_search_decode.hpp>
 #include <lod/ops/ctc_align.hpp>
 #include <lod/ops/sequence_erase.hpp>
 #include <lod/ops/unique_sequences.hpp>
@@ -9,14 +11,21 @@
 #include <cstdint>
 #include <vector>
 
-void call(const lod::CudaExecutor& executor, const lod::LoDTensor<std::int64_t, lod::Cuda>& x) {
+void call(const lod::CudaExecutor& executor, const lod::LoDTensor<std::int64_t, lod::Cuda>& x,
+          const lod::LoDTensor<float, lod::Cuda>& scores) {
 #if defined(ERASE)
   lod::sequence_erase(executor, x, std::vector<std::int64_t>{1});
 #elif defined(ALIGN)
   lod::ctc_align(executor, x);
 #elif defined(UNIQUE)
   lod::unique_sequences(executor, x);
+#elif defined(SEARCH)
+  lod::beam_search(executor, x, scores);
+#elif defined(DECODE)
+  lod::beam_search_decode(executor, std::vector{x}, std::vector{scores});
 #else
+  lod::beam_search_and_wait(executor, x, scores, {.beam_size = 2, .pre_ids = x, .pre_scores = scores});
+  lod::beam_search_decode_and_wait(executor, std::vector{x}, std::vector{scores});
   lod::unique_sequences_and_wait(executor, x);
 #endif
 }

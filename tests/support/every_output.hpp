@@ -36,8 +36,9 @@ LoDTensor<T> numbered(LoDTensor<T> x, int from = 1) {
   return x;
 }
 
-/// What operations take and give. All are float, or int64 where the operation takes ids; ids and lengths are int64.
-using Value = std::variant<LoDTensor<float>, LoDTensor<std::int64_t>, SelectedRows<float>,
+/// What operations take and give. All are float, or int64 where the operation takes ids; ids and lengths are int64, the
+/// parents of beams int32.
+using Value = std::variant<LoDTensor<float>, LoDTensor<std::int64_t>, LoDTensor<std::int32_t>, SelectedRows<float>,
                            std::vector<LoDTensor<float>>, std::vector<SelectedRows<float>>, lod::TimeMajor<float>,
                            lod::TensorArray<float>, lod::LstmWeights<float>, lod::GruWeights<float>>;
 using Values = std::vector<Value>;

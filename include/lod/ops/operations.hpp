@@ -23,6 +23,8 @@
 // Operations without kernels of their own.
 #  include <lod/core/target.hpp>
 #  include <lod/ops/batch_levels.hpp>
+#  include <lod/ops/beam_search.hpp>
+#  include <lod/ops/beam_search_decode.hpp>
 #  include <lod/ops/concat.hpp>
 #  include <lod/ops/dynamic_rnn.hpp>
 #  include <lod/ops/embedding_max_pool.hpp>
@@ -125,7 +127,8 @@ constexpr void for_each_operation(List<Ops...>, F&& f) {
 
 /// All operations, by their names.
 using AllOperations = operation::List<
-    op::adagrad, op::adam, op::add, op::add_grad, op::array_to_lod_tensor, op::array_to_lod_tensor_grad, op::chunk_eval,
+    op::adagrad, op::adam, op::add, op::add_grad, op::array_to_lod_tensor, op::array_to_lod_tensor_grad,
+    op::beam_search, op::beam_search_and_wait, op::beam_search_decode, op::beam_search_decode_and_wait, op::chunk_eval,
     op::clip, op::clip_by_norm, op::clip_by_norm_grad, op::clip_grad, op::concat, op::concat_grad, op::crf_decoding,
     op::cross_entropy, op::cross_entropy_grad, op::ctc_align, op::ctc_align_and_wait, op::ctc_loss, op::ctc_loss_grad,
     op::div, op::div_grad, op::dynamic_rnn, op::dynamic_rnn_grad, op::edit_distance, op::embedding, op::embedding_grad,

@@ -7,10 +7,12 @@
 #include <lod/core/error.hpp>
 #include <lod/core/executor.hpp>
 #include <lod/core/lod_index.hpp>
+#include <lod/core/lod_tensor.hpp>
 #include <lod/core/lod_view.hpp>
 #include <lod/core/shape.hpp>
 #include <lod/core/target.hpp>
-#include <lod/program/beam_search.hpp>
+#include <lod/ops/beam_search.hpp>
+#include <lod/ops/beam_search_decode.hpp>
 #include <lod/program/operator.hpp>
 #include <lod/program/operators/shapes.hpp>
 #include <lod/program/operators/tensor_array.hpp>
@@ -18,11 +20,20 @@
 #include <cstddef>
 #include <cstdint>
 #include <new>
-#include <optional>
-#include <span>
-#include <vector>
+#include <numeric>
+#include <utility>
 
 namespace lod::inline LOD_INTERFACE::inline LOD_TARGET::operators_of_programs {
+
+/// One row of the numbers 0, 1, 2, ...: in a tensor that keeps them for the next call.
+inline LoDTensorView<const std::int64_t, Cpu> numbered(LoDTensor<std::int64_t>& numbers, std::int64_t count) {
+  if (numbers.row_size() != count) {
+    LoDTensor<std::int64_t> more({1, count});
+    std::iota(more.values().begin(), more.values().end(), std::int64_t{0});
+    numbers = std::move(more);
+  }
+  return std::as_const(numbers).view();
+}
 
 /// beam_search: pre_ids, pre_scores, ids?, scores -> selected_ids, selected_scores, parent_idx?; level = 0, beam_size,
 /// end_id, is_accumulated = true.
@@ -32,21 +43,33 @@ RunOperator<E> beam_search(const OperatorArguments& op) {
   const Slot ids = op.optional_input("ids"), scores = op.input("scores");
   const Slot out_ids = op.output("selected_ids"), out_scores = op.output("selected_scores");
   const Slot out_parents = op.optional_output("parent_idx");
-  const BeamSearchOptions options{.beam_size = op.desc().attr<std::int32_t>("beam_size"),
-                                  .end_id = op.desc().attr<std::int32_t>("end_id"),
-                                  .level = op.attr("level", 0),
-                                  .is_accumulated = op.attr("is_accumulated", true)};
-  if (options.beam_size < 1) op.refuse_attr("beam_size", "1 or more");
-  return [=, unused = LoDTensor<std::int32_t>()](OperatorCall<E>& call) mutable {
+  const std::int64_t beam_size = op.desc().attr<std::int32_t>("beam_size"),
+                     end_id = op.desc().attr<std::int32_t>("end_id");
+  const int level = op.attr("level", 0);
+  const bool is_accumulated = op.attr("is_accumulated", true);
+  if (beam_size < 1) op.refuse_attr("beam_size", "1 or more");
+  return [=, numbers = LoDTensor<std::int64_t>({1, 0}),
+          unused = LoDTensor<std::int32_t>()](OperatorCall<E>& call) mutable {
     call.with_floating(scores, [&](auto element) {
       using T = typename decltype(element)::type;
-      BeamSearchOptions with_ids = options;
-      if (ids) with_ids.ids = call.template view<std::int64_t>(ids);
+      const auto from = call.template view<T>(scores);
+      const auto before = call.template view<std::int64_t>(pre_ids);
+      const auto scores_before = call.template view<T>(pre_scores);
+      const BeamSearchOptions<T> options{.beam_size = beam_size,
+                                         .end_id = end_id,
+                                         .level = level,
+                                         .is_accumulated = is_accumulated,
+                                         .pre_ids = before,
+                                         .pre_scores = scores_before};
+      const auto candidates = ids ? call.template view<std::int64_t>(ids) : numbered(numbers, from.row_size());
+      if (ids && candidates.rows() != from.rows()) {
+        throw ShapeMismatch(detail::text({call.name(ids), " of shape ", to_string(candidates.shape()), ", expected ",
+                                          to_string(from.shape()), ", as ", call.name(scores)}));
+      }
       const auto search = [&](LoDTensor<std::int32_t>& parents) {
         auto y = call.template output<std::int64_t>(out_ids);
         auto z = call.template output<T>(out_scores);
-        beam_search_into(call.executor(), call.template view<std::int64_t>(pre_ids), call.template view<T>(pre_scores),
-                         call.template view<T>(scores), with_ids, *y, *z, parents);
+        beam_search_into(call.executor(), candidates, from, options, *y, *z, parents);
       };
       if (out_parents) {
         auto parents = call.template output<std::int32_t>(out_parents);
@@ -80,17 +103,16 @@ RunOperator<E> beam_search_decode(const OperatorArguments& op) {
   const BeamSearchDecodeOptions options{.end_id = op.desc().attr<std::int32_t>("end_id")};
   return [=](OperatorCall<E>& call) {
     const auto decode = [&]<class T>(T) {
-      using IdView = LoDTensorView<const std::int64_t, Cpu>;
-      using ScoreView = LoDTensorView<const T, Cpu>;
       Workspace& workspace = call.executor().workspace();
-      const Workspace::Loan<IdView> id_views(workspace, static_cast<std::int64_t>(array_of(call, ids).size()));
-      const Workspace::Loan<ScoreView> score_views(workspace, static_cast<std::int64_t>(array_of(call, scores).size()));
+      const Workspace::Loan<LoDTensorView<const std::int64_t, Cpu>> id_views(
+          workspace, static_cast<std::int64_t>(array_of(call, ids).size()));
+      const Workspace::Loan<LoDTensorView<const T, Cpu>> score_views(
+          workspace, static_cast<std::int64_t>(array_of(call, scores).size()));
       view_all<std::int64_t>(call, ids, id_views);
       view_all<T>(call, scores, score_views);
       auto y = call.template output<std::int64_t>(out_ids);
       auto z = call.template output<T>(out_scores);
-      beam_search_decode_into(call.executor(), std::span<const IdView>(id_views.span()),
-                              std::span<const ScoreView>(score_views.span()), options, *y, *z);
+      beam_search_decode_into(call.executor(), id_views.span(), score_views.span(), options, *y, *z);
     };
     const auto& array = array_of(call, scores);
     if (!array.empty() && array.front().template holds<double>()) {
