@@ -14,6 +14,7 @@
 #include <memory>
 #include <span>
 #include <string>
+#include <thread>
 #include <vector>
 
 using lod::LoD;
@@ -299,6 +300,42 @@ TEST_CASE("LoD: stands on offsets of the user's, and keeps their owner") {
   CHECK_THROWS_AS(LoD::wrap(offsets, owner), lod::InvalidLoD);
   CHECK(owner.use_count() == 1);
   CHECK(LoD::wrap({}, owner).levels() == 0);
+}
+
+TEST_CASE("LoD: those of many sequences that were found equal stay so, in any order of their ends") {
+  Numbers lengths(5000, 2);
+  const auto made = [&] { return LoD::from_lengths({lengths}); };
+  const LoD first = made();
+  LoD second = made();
+  CHECK(first.view() == second.view());
+  CHECK(first.view() == second.view());  // by memory
+  {
+    const LoD third = made(), fourth = made();
+    CHECK(second.view() == third.view());
+    CHECK(first.view() == third.view());  // by way of the second
+    CHECK(fourth.view() == third.view());
+    second = LoD();
+    CHECK(first.view() == fourth.view());
+    std::vector<std::thread> threads;
+    for (int i = 0; i < 4; ++i) {
+      threads.emplace_back([&] {
+        const LoD own = made();
+        CHECK((own.view() == first.view() && own.view() == fourth.view()));
+      });
+    }
+    for (std::thread& thread : threads) thread.join();
+  }
+  lengths[4999] = 1;
+  const LoD other = made();
+  CHECK(first.view() != other.view());
+  CHECK(made().view() == other.view());
+  // A part is compared with what it has, not with what its whole is known to be.
+  CHECK(first.view().between(1, 5000) == other.view().between(0, 4999));
+  CHECK(first.view().is_whole());
+  CHECK(first.view().between(0, 5000).is_whole());
+  CHECK(!first.view().between(0, 4999).is_whole());
+  CHECK(!articles.view()[0].is_whole());
+  CHECK(!LoD().view().is_whole());
 }
 
 TEST_CASE("LoD: its numbers in order, as devices copy them, and the place of each") {

@@ -46,6 +46,7 @@ struct LoDBlock final : Shared {
     ::operator delete(const_cast<Shared*>(shared));
   }
   LOD_TAGGED ~LoDBlock() {
+    if (group_ && group_->give_up()) Group::destroy(group_);
     while (copies_) {
       DeviceCopy* const copy = copies_;
       copies_ = copy->next;
@@ -152,10 +153,39 @@ struct LoDBlock final : Shared {
     }
   }
 
+  /// Whether both were found to have the same numbers: `remember_equal` was called for them, directly or by way of
+  /// others. If not, they may be the same all the same.
+  LOD_TAGGED static bool are_known_equal(const LoDBlock& a, const LoDBlock& b) noexcept {
+    const Group* const group = __atomic_load_n(&a.group_, __ATOMIC_ACQUIRE);
+    return group && group == __atomic_load_n(&b.group_, __ATOMIC_ACQUIRE);
+  }
+  /// For blocks with the same numbers, so many that they had better not be compared in each call: both join one group.
+  /// A block stays in its first group. Without memory for a group, nothing is remembered.
+  LOD_TAGGED static void remember_equal(const LoDBlock& a, const LoDBlock& b) noexcept {
+    const Group* group = __atomic_load_n(&a.group_, __ATOMIC_ACQUIRE);
+    if (!group) group = __atomic_load_n(&b.group_, __ATOMIC_ACQUIRE);
+    const auto kept =
+        group ? Reference<const Group>::share(group) : Reference<const Group>::adopt(new (std::nothrow) Group);
+    if (!kept) return;
+    a.join(*kept);
+    b.join(*kept);
+  }
+
   int levels;
 
  private:
+  struct Group final : Shared {
+    LOD_TAGGED Group() noexcept : Shared(&Group::destroy) {}
+    LOD_TAGGED ~Group() = default;
+    LOD_TAGGED static void destroy(const Shared* shared) noexcept { delete static_cast<const Group*>(shared); }
+  };
+  LOD_TAGGED void join(const Group& group) const noexcept {
+    const Group* none = nullptr;
+    if (__atomic_compare_exchange_n(&group_, &none, &group, false, __ATOMIC_RELEASE, __ATOMIC_RELAXED)) group.acquire();
+  }
+
   mutable DeviceCopy* copies_ = nullptr;
+  mutable const Group* group_ = nullptr;  // of blocks with the same numbers; once set, it stays
   Reference<const Shared> owner_;
 };
 static_assert(alignof(LoDBlock) == alignof(Level) && alignof(Level) == alignof(std::int64_t));

@@ -180,6 +180,11 @@ class LoDView {
   /// The LoD of the part, its offsets counted from its own start. The whole LoD is shared, a true part is copied.
   LOD_TAGGED LoD lod() const;
 
+  /// True if this is a whole LoD, not a part of one; false without levels.
+  LOD_TAGGED bool is_whole() const noexcept {
+    return block_ && first_level_ == 0 && begin_ == 0 && end_ == entry(0).size;
+  }
+
   /// The block that the views of a LoD share; null without levels. For executors, which keep copies of its numbers.
   LOD_TAGGED const detail::LoDBlock* block() const noexcept { return block_; }
 
@@ -188,7 +193,13 @@ class LoDView {
     if (a.block_ == b.block_ && a.first_level_ == b.first_level_ && a.begin_ == b.begin_ && a.end_ == b.end_)
       return true;
     if (a.levels() != b.levels() || a.rows() != b.rows()) return false;
-    return equal_levels(a, b, a.levels());
+    // Of two LoDs with many sequences it is remembered that they are equal: an output keeps its own from call to call.
+    const bool whole = a.is_whole() && b.is_whole();
+    if (whole && detail::LoDBlock::are_known_equal(*a.block_, *b.block_)) return true;
+    const bool equal = equal_levels(a, b, a.levels());
+    constexpr std::int64_t many = 1024;
+    if (whole && equal && a.size(-1) >= many) detail::LoDBlock::remember_equal(*a.block_, *b.block_);
+    return equal;
   }
   /// True if `a` and `b` agree in the lengths of the first `count` levels, which both must have.
   LOD_TAGGED static bool equal_levels(const LoDView& a, const LoDView& b, int count) noexcept {

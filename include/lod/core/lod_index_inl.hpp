@@ -304,9 +304,7 @@ inline LoD LoD::append_level(std::initializer_list<std::int64_t> offsets) const 
 
 inline LoD LoDView::lod() const {
   if (levels() == 0) return LoD();
-  if (first_level_ == 0 && begin_ == 0 && end_ == entry(0).size) {
-    return LoD(detail::Reference<const detail::LoDBlock>::share(block_));
-  }
+  if (is_whole()) return LoD(detail::Reference<const detail::LoDBlock>::share(block_));
   const auto size_of = [&](int level) { return size(level); };
   return LoD::build(levels(), size_of, [&](int level, std::int64_t* out) {
     const auto from = offsets(level);

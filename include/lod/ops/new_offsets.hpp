@@ -16,6 +16,7 @@
 #include <atomic>
 #include <cstddef>
 #include <cstdint>
+#include <optional>
 #include <span>
 
 namespace lod::inline LOD_INTERFACE::kernel {
@@ -55,14 +56,21 @@ namespace lod::inline LOD_INTERFACE::inline LOD_TARGET {
 
 namespace operation {
 
-/// Whether holds(i) is true for every i in [0, count). Called for all of them, by any thread.
+/// Whether holds(i) is true for every i in [0, count). Called for any of them, by any thread: not for all where it is
+/// false for one.
 template <Executor E, class Holds>
 bool all_hold(const E& executor, std::int64_t count, const Holds& holds) {
   std::atomic<bool> all = true;
   launch(kernel::ForEachRange(), executor, count, [&](std::int64_t, std::int64_t begin, std::int64_t end) {
-    bool held = true;
-    for (std::int64_t i = begin; i < end; ++i) held &= static_cast<bool>(holds(i));
-    if (!held) all.store(false, std::memory_order_relaxed);
+    // So many at a time, known to the compiler, which makes vectors of them.
+    constexpr std::int64_t at_a_time = 1024;
+    std::int64_t broken = 0;
+    std::int64_t first = begin;
+    for (; broken == 0 && end - first >= at_a_time; first += at_a_time) {
+      for (std::int64_t k = 0; k < at_a_time; ++k) broken |= static_cast<std::int64_t>(!holds(first + k));
+    }
+    for (; broken == 0 && first < end; ++first) broken |= static_cast<std::int64_t>(!holds(first));
+    if (broken != 0) all.store(false, std::memory_order_relaxed);
   });
   return all.load(std::memory_order_relaxed);
 }
@@ -125,47 +133,46 @@ class NewOffsets {
   std::int64_t longest_ = 0;
 };
 
-/// The structure of a result with one level: see <lod/ops/output.hpp>. The offsets begin with 0.
-template <Executor E>
-struct OneLevel {
-  const E& executor;
-  std::span<const std::int64_t> offsets;
-
-  std::int64_t rows() const noexcept { return offsets.back(); }
-  bool is(const LoDView& other) const {
-    if (other.levels() != 1 || other.offsets(0).size() != offsets.size()) return false;
-    const std::int64_t* const theirs = other.offsets(0).data();
-    const std::int64_t* const ours = offsets.data();
-    return all_hold(executor, static_cast<std::int64_t>(offsets.size()),
-                    [=](std::int64_t i) { return theirs[i] - theirs[0] == ours[i]; });
-  }
-  LoD make() const { return LoD::from_offsets({&offsets, 1}); }
-};
-
-/// The same from the number of rows of each sequence, none negative. If an output already has that level, the offsets
-/// are not computed.
-template <Executor E>
-struct LevelOfLengths {
-  const E& executor;
-  const char* what;  ///< begins the texts of errors
-  std::span<const std::int64_t> lengths;
+/// The structure of a result with one level, see <lod/ops/output.hpp>, from the number of rows of each of `size`
+/// sequences, none negative: length(i), which may be called several times, by any thread. If an output already has that
+/// level, the offsets are not computed.
+template <Executor E, class Length>
+class LevelOfLengths {
+ public:
+  /// `what` begins the texts of errors.
+  LevelOfLengths(const E& executor, const char* what, std::int64_t size, const Length& length)
+      : executor_(executor), what_(what), size_(size), length_(length) {}
+  LevelOfLengths(const LevelOfLengths&) = delete;
+  LevelOfLengths& operator=(const LevelOfLengths&) = delete;
 
   std::int64_t rows() const { return offsets().rows(); }
   bool is(const LoDView& other) const {
-    if (other.levels() != 1 || other.size() != static_cast<std::int64_t>(lengths.size())) return false;
+    if (other.levels() != 1 || other.size() != size_) return false;
     const std::int64_t* const theirs = other.offsets(0).data();
-    const std::int64_t* const ours = lengths.data();
-    return all_hold(executor, other.size(), [=](std::int64_t i) { return theirs[i + 1] - theirs[i] == ours[i]; });
+    if (theirs == same_) return true;
+    const Length length = length_;
+    const auto agrees = [=](std::int64_t i) { return theirs[i + 1] - theirs[i] == length(i); };
+    if (!all_hold(executor_, size_, agrees)) return false;
+    same_ = theirs;
+    return true;
   }
   LoD make() const {
-    const NewOffsets<E> made = offsets();
-    const auto span = made.span();
+    const auto span = offsets().span();
     return LoD::from_offsets({&span, 1});
   }
-  NewOffsets<E> offsets() const {
-    return NewOffsets<E>(executor, what, static_cast<std::int64_t>(lengths.size()),
-                         [ours = lengths.data()](std::int64_t i) { return ours[i]; });
+
+ private:
+  const NewOffsets<E>& offsets() const {
+    if (!offsets_) offsets_.emplace(executor_, what_, size_, length_);
+    return *offsets_;
   }
+
+  const E& executor_;
+  const char* what_;
+  std::int64_t size_;
+  Length length_;
+  mutable std::optional<NewOffsets<E>> offsets_;
+  mutable const std::int64_t* same_ = nullptr;  // offsets that were found to be these
 };
 
 }  // namespace operation

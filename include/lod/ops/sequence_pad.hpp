@@ -98,8 +98,11 @@ inline void check_padding(const PadOptions& options, const char* what) {
 }
 
 /// The length to which the sequences are padded. Throws unless they fit, or are to be truncated.
-inline std::int64_t padded_length(const kernel::Segments& sequences, const PadOptions& options, const char* what) {
+inline std::int64_t padded_length(const LoDView& x, const kernel::Segments& sequences, const PadOptions& options,
+                                  const char* what) {
   check_padding(options, what);
+  if (options.padded_length >= sequences.max_rows) return options.padded_length;
+  if (options.padded_length < 0 && x.is_whole()) return sequences.max_rows;  // exact, as no part's is
   std::int64_t longest = 0;
   for (std::int64_t i = 0; i < sequences.size; ++i) {
     const std::int64_t length = sequences.length(i);
@@ -158,7 +161,7 @@ struct Declared<op::sequence_pad>
     check_has_level(x, name);
     const int level = detail::resolve_level(options.level, x.levels(), name);
     const kernel::Segments sequences = segments(x.lod_view(), level);
-    const std::int64_t length = padded_length(sequences, options, name);
+    const std::int64_t length = padded_length(x.lod_view(), sequences, options, name);
     const T pad_value = detail::checked<T>(options.pad_value, name, "pad_value");
     const PlainRows rows{sequences.size};
     const Shape row_shape = padded_shape(length, x.row_shape(), name);
@@ -179,7 +182,7 @@ struct Declared<op::sequence_pad_grad> : Takes<Tensor, LoD>, With<PadOptions> {
     const int level = detail::resolve_level(options.level, lod.levels(), name);
     const LoDView levels = lod.view();
     const kernel::Segments sequences = segments(levels, level);
-    const std::int64_t length = padded_length(sequences, options, name);
+    const std::int64_t length = padded_length(levels, sequences, options, name);
     check_row_count(dy.rows(), sequences.size, {name, "dy"});
     check_dense(dy.row_shape(), {name, "dy"});
     const Shape row_shape = dy.row_shape().without_first();
@@ -201,9 +204,14 @@ struct Declared<op::sequence_unpad> : Takes<Tensor, IdList>, With<UnpadOptions>,
     check_dense(dense.row_shape(), {name, "dense"});
     const std::int64_t length = dense.row_shape().front();
     const Shape row_shape = dense.row_shape().without_first();
-    check_lengths(executor, lengths, dense.rows(), length, name);
-    const auto out = prepare(executor, name, y, LevelOfLengths<E>{executor, name, lengths}, row_shape,
-                             {{"dense", dense}, {"the lengths", lengths}});
+    const auto length_of = [of = lengths.data()](std::int64_t i) { return of[i]; };
+    const LevelOfLengths levels(executor, name, std::ssize(lengths), length_of);
+    // The lengths of an output that has them already are those of a LoD, whose longest is known.
+    const LoDView before = y.tensor() ? y.tensor()->lod_view() : y.view().lod_view();
+    if (std::ssize(lengths) != dense.rows() || !levels.is(before) || before.max_rows(0) > length) {
+      check_lengths(executor, lengths, dense.rows(), length, name);
+    }
+    const auto out = prepare(executor, name, y, levels, row_shape, {{"dense", dense}, {"the lengths", lengths}});
     launch(kernel::SequenceUnpad(), executor, dense.data(), length, options.side, segments(executor, out, 0),
            row_shape.elements(), out.data());
   }
