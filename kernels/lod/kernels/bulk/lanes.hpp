@@ -50,13 +50,15 @@ struct LanesInTurn {
     if constexpr (most > 0) {
       for_each_row<most>(rows, [&](Row row, int k) { add(numbers[row % count], row, k); });
     } else {
-      // The lane indices are known to the compiler, so that the numbers stay in registers.
+      // The lane indices are known to the compiler, so that the numbers stay in registers. Several rows at a time also
+      // where there is one lane: a GPU's thread then reads all of them before it waits for the first.
+      constexpr int at_a_time = count < 4 ? 4 : count;
       Row first = 0;
-      for (; first + count <= rows; first += count) {
-        for (int lane = 0; lane < count; ++lane) add(numbers[lane], first + lane, 0);
+      for (; first + at_a_time <= rows; first += at_a_time) {
+        for (int k = 0; k < at_a_time; ++k) add(numbers[k % count], first + k, 0);
       }
-      for (int lane = 0; lane < count; ++lane) {
-        if (first + lane < rows) add(numbers[lane], first + lane, 0);
+      for (int k = 0; k < at_a_time; ++k) {
+        if (first + k < rows) add(numbers[k % count], first + k, 0);
       }
     }
     for (int folded = count / 2; folded > 0; folded /= 2) {

@@ -30,6 +30,15 @@ struct States {
   explicit States(const std::array<S*, n>& states) noexcept { std::copy(states.begin(), states.end(), data); }
 };
 
+/// `after`, or what the rule gives in unbounded arithmetic, where that is finite. Takes copies, as finish_carefully
+/// does, and is not inlined: few threads ever come here.
+template <class T, class S, class Rule, class A, std::size_t... k>
+LOD_NOINLINE LOD_HOST_DEVICE UpdatedNumbers<A, sizeof...(k)> updated_carefully(Rule rule,
+                                                                               UpdatedNumbers<A, sizeof...(k)> before,
+                                                                               UpdatedNumbers<A, sizeof...(k)> after,
+                                                                               std::index_sequence<k...> states) {
+  return update_carefully<T, S>(rule, before, states) ? before : after;
+}
 /// Applies the rule to one number of a parameter and of its states.
 template <class T, class S, class Rule, class A, std::size_t... k>
 LOD_HOST_DEVICE UpdatedNumbers<A, sizeof...(k)> updated(const Rule& rule, const UpdatedNumbers<A, sizeof...(k)>& before,
@@ -40,10 +49,9 @@ LOD_HOST_DEVICE UpdatedNumbers<A, sizeof...(k)> updated(const Rule& rule, const 
   const bool stay_finite = std::fabs(parameter.number) <= static_cast<A>(greatest_rounded<T>) &&
                            (true && ... && (std::fabs(numbers[k].number) <= static_cast<A>(greatest_rounded<S>)));
   UpdatedNumbers<A, sizeof...(k)> after = before;
-  if (!stay_finite && update_carefully<T, S>(rule, after, states)) return after;
   after.parameter = parameter.number;
   ((after.states[k] = numbers[k].number), ...);
-  return after;
+  return stay_finite ? after : updated_carefully<T, S>(rule, before, after, states);
 }
 
 /// Applies the rule to `count` numbers from `at` on.

@@ -105,7 +105,7 @@ LOD_HOST_DEVICE auto term_of_row(const Term& term, std::int64_t i, std::int64_t 
   if constexpr (requires { term.template of_column<Offset>(i, column); }) {
     return term.template of_column<Offset>(i, column);
   } else {
-    return [&term, i, column](std::int64_t row) { return term(i, row, column); };
+    return [term, i, column](std::int64_t row) { return term(i, row, column); };
   }
 }
 
@@ -123,10 +123,11 @@ LOD_HOST_DEVICE bool sums_are_finite(const Few<A, count>& sums) {
 
 /// Calls a Finish that is `is_corrected` where sums have become infinite or NaN, perhaps only on the way: these are
 /// summed again. A Finish that divides sums then receives them by finish.correct(i, column, n, sum), where n is the
-/// index in the Few.
+/// index in the Few. Takes copies: for the address of an argument, every thread of a GPU would write the argument to
+/// memory, whether or not it comes here, more bytes than many a sequence has.
 template <class A, std::size_t count, class Term, class Finish>
-LOD_NOINLINE LOD_HOST_DEVICE void finish_carefully(const Finish& finish, std::int64_t i, std::int64_t column,
-                                                   Few<A, count> sums, std::int64_t rows, const Term& term) {
+LOD_NOINLINE LOD_HOST_DEVICE void finish_carefully(Finish finish, std::int64_t i, std::int64_t column,
+                                                   Few<A, count> sums, std::int64_t rows, Term term) {
   constexpr bool divides = requires(const WideSum<A>& sum) { finish.correct(i, column, std::size_t{}, sum); };
   if constexpr (divides) finish(i, column, sums);
   for (std::size_t n = 0; n < count; ++n) {

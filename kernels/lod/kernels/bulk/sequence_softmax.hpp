@@ -301,6 +301,34 @@ struct SoftmaxOfShort {
       });
     });
   }
+  /// @{
+  /// For scalar rows that can be staged. The exponentials replace the numbers, unless they would be rounded.
+  LOD_HOST_DEVICE void operator()(std::int64_t i, const T* from, T* to) const {
+    constexpr bool fits = std::is_same_v<T, A>;
+    const int rows = static_cast<int>(sequences.length(i));
+    A maximum = negative_infinity<A>;
+    for (int row = 0; row < rows; ++row) maximum = greatest(maximum, static_cast<A>(from[row]));
+    const A shift = softmax_shift(maximum);
+    const auto shifted = [&](std::int64_t row) { return static_cast<A>(from[row]) - shift; };
+    const auto term = [&](std::int64_t row) {
+      const A number = exponential(shifted(row));
+      if constexpr (fits) {
+        if (!logarithm) to[row] = number;
+      }
+      return number;
+    };
+    const A normaliser = softmax_normaliser(logarithm, sum_leaf<A>(OneThread(), term, 0, rows));
+    for (int row = 0; row < rows; ++row) {
+      if (fits && !logarithm) {
+        to[row] = static_cast<T>(static_cast<A>(to[row]) / normaliser);
+      } else {
+        to[row] = softmax<T>(logarithm, shifted(row), normaliser);
+      }
+    }
+  }
+  const T* input() const noexcept requires(count == 1) { return x; }
+  T* output() const noexcept { return y; }
+  /// @}
 };
 /// Calls write(i, row, column) for the rows of leaves, counted from the start of the batch.
 template <class Write>

@@ -121,39 +121,53 @@ __global__ void __launch_bounds__(threads_per_block) call_warp_body(std::int64_t
   }
 }
 
-/// The bytes of shared memory that stage the numbers of a warp's sequences.
+/// The bytes of shared memory that stage the numbers of a warp's sequences, and how many blocks of such warps a
+/// multiprocessor must have registers for: they wait for memory most of the time.
 inline constexpr int staged_bytes = 4096;
+inline constexpr int staged_blocks = 5;
 
 /// Each thread of a warp has a sequence, far from those of the other threads: the warp copies all of them to shared
-/// memory, with coalesced accesses, and back after the bodies have been called.
+/// memory, with coalesced accesses, and back after the bodies have been called. Meanwhile the offsets of its next
+/// sequences arrive.
 template <class T, class Body>
-__global__ void __launch_bounds__(threads_per_block) call_staged_body(Segments sequences, const T* x, T* y, Body body) {
+__global__ void __launch_bounds__(threads_per_block, staged_blocks)
+    call_staged_body(Segments sequences, const T* x, T* y, Body body) {
   constexpr int warps = threads_per_block / warp_threads;
+  constexpr unsigned all = 0xffffffffu;
   constexpr auto room = static_cast<std::int64_t>(staged_bytes / sizeof(T));
   __shared__ alignas(16) unsigned char memory[warps][staged_bytes];
   const int warp = static_cast<int>(threadIdx.x) / warp_threads, lane = static_cast<int>(threadIdx.x) % warp_threads;
   T* const staged = reinterpret_cast<T*>(memory[warp]);
   const std::int64_t step = static_cast<std::int64_t>(gridDim.x) * threads_per_block;
-  for (std::int64_t first = static_cast<std::int64_t>(blockIdx.x) * threads_per_block + warp * warp_threads;
-       first < sequences.size; first += step) {
-    const std::int64_t last = least<std::int64_t>(first + warp_threads, sequences.size), i = first + lane;
-    const std::int64_t begin = sequences.begin(first), rows = sequences.begin(last) - begin;
-    if (rows > room) {
-      if (i < last) body(i, x + sequences.begin(i), y == nullptr ? nullptr : y + sequences.begin(i));
+  std::int64_t first = static_cast<std::int64_t>(blockIdx.x) * threads_per_block + warp * warp_threads;
+  if (first >= sequences.size) return;
+  const auto begin_of = [&](std::int64_t i) { return sequences.begin(least(i, sequences.size)); };
+  std::int64_t next_begin = begin_of(first + lane), next_end = begin_of(first + lane + 1);
+  for (; first < sequences.size; first += step) {
+    const std::int64_t own_begin = next_begin, own_end = next_end, i = first + lane;
+    if (first + step < sequences.size) {
+      next_begin = begin_of(i + step);
+      next_end = begin_of(i + step + 1);
+    }
+    const std::int64_t begin = __shfl_sync(all, own_begin, 0), end = __shfl_sync(all, own_end, warp_threads - 1);
+    if (end - begin > room) {
+      if (i < sequences.size) body(i, x + own_begin, y == nullptr ? nullptr : y + own_begin);
       continue;
     }
-    const int count = static_cast<int>(rows);
+    const int count = static_cast<int>(end - begin);
+    const T* const from = x + begin;
 #pragma unroll 4
-    for (int at = lane; at < count; at += warp_threads) staged[at] = x[begin + at];
+    for (int at = lane; at < count; at += warp_threads) staged[at] = from[at];
     __syncwarp();
-    if (i < last) {
-      T* const own = staged + (sequences.begin(i) - begin);
+    if (i < sequences.size) {
+      T* const own = staged + static_cast<int>(own_begin - begin);
       body(i, own, own);
     }
     __syncwarp();
     if (y != nullptr) {
+      T* const to = y + begin;
 #pragma unroll 4
-      for (int at = lane; at < count; at += warp_threads) y[begin + at] = staged[at];
+      for (int at = lane; at < count; at += warp_threads) to[at] = staged[at];
       __syncwarp();  // before the next ones are staged
     }
   }
@@ -238,7 +252,9 @@ class System<CudaExecutor> {
   }
   template <class T, class Body>
   void for_each_staged(const Segments& sequences, const T* x, T* y, const Body& body) const {
-    const unsigned grid = blocks(sequences.size, threads_per_block);
+    // As many blocks as run at the same time: each fetches offsets ahead.
+    const std::int64_t most = std::int64_t{staged_blocks} * attribute(cudaDevAttrMultiProcessorCount);
+    const unsigned grid = std::min(blocks(sequences.size, threads_per_block), static_cast<unsigned>(most));
     call_staged_body<<<grid, threads_per_block, 0, executor_.stream()>>>(sequences, x, y, body);
     check_launch();
   }
@@ -268,6 +284,11 @@ class System<CudaExecutor> {
   }
   /// The number of an element fits 31 bits; after a step of all threads it must still fit 32.
   static constexpr std::int64_t most_elements = std::numeric_limits<std::int32_t>::max();
+  int attribute(cudaDeviceAttr which) const {
+    int value = 0;
+    detail::check_cuda(cudaDeviceGetAttribute(&value, which, executor_.ordinal()), "cudaDeviceGetAttribute");
+    return value;
+  }
   static void check_launch() { detail::check_cuda(cudaPeekAtLastError(), "the launch of a kernel"); }
 
   detail::CurrentDevice current_;

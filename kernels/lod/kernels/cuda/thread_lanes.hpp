@@ -62,7 +62,11 @@ class ThreadLanes {
       for_each_row<most>(rows, [&](Row row, int k) { add(numbers[k % own_lanes], row, k); });
     } else {
       Row first = thread_;
-      // Rows of all lanes at once, without a check for each: they are read side by side.
+      // Two rows of all lanes at once, then one, without a check for each: they are read side by side.
+      constexpr int two = 2 * count;
+      for (; first - thread_ + two <= rows; first += two) {
+        for (int k = 0; k < two / threads; ++k) add(numbers[k % own_lanes], first + k * threads, 0);
+      }
       for (; first - thread_ + count <= rows; first += count) {
         for (int lane = 0; lane < own_lanes; ++lane) add(numbers[lane], first + lane * threads, 0);
       }
