@@ -112,6 +112,9 @@ class Work:
     def offsets(self) -> Tensor:
         return self._inputs.list(self._workload["offsets"])
 
+    def numbers(self, count: int, row_size: int) -> Tensor:
+        return self._inputs.numbers(count, row_size)
+
     def ids(self) -> Tensor:
         return self._inputs.list(self._workload["ids"])
 
@@ -239,6 +242,26 @@ def embedding_bag(work: Work) -> Form:
     )
 
 
+@form("lstm")
+def packed_lstm(work: Work) -> Form:
+    """cuDNN's, of sequences packed by time steps, with products in float32 as ours: see `main`."""
+    size, offsets = work.row_size, work.offsets().cpu()
+    lengths, order = torch.sort(offsets.diff(), descending=True, stable=True)
+    batch_sizes = [int((lengths > step).sum()) for step in range(work.length)]
+    # The row of each place in the packed batch.
+    begins = offsets[:-1][order]
+    rows = torch.cat([begins[:active] + step for step, active in enumerate(batch_sizes)]).to(work.device)
+    packed = torch.nn.utils.rnn.PackedSequence(work.x()[rows], torch.tensor(batch_sizes))
+    lstm = torch.nn.LSTM(size, size, bias=False, device=work.device)
+    weights = ((work.numbers(size, 4 * size) - 0.5) * 0.125).T.contiguous()
+    lstm.weight_ih_l0.copy_(weights)
+    lstm.weight_hh_l0.copy_(weights)
+    places = torch.argsort(rows)
+    return Form(
+        "torch LSTM, packed", lambda: lstm(packed)[0].data, lambda y: y[places], note="rows packed by steps untimed"
+    )
+
+
 def synchronize(device: str) -> None:
     if device == "cuda":
         torch.cuda.synchronize()
@@ -313,6 +336,8 @@ def main() -> int:
     if arguments.device == "cuda" and not torch.cuda.is_available():
         print(f"skipped: PyTorch {torch.__version__} finds no GPU")
         return SKIPPED
+    # Peers round products as our operations do; PyTorch's own choice for LSTMs has 10 bits.
+    torch.backends.cudnn.allow_tf32 = torch.backends.cuda.matmul.allow_tf32 = False
     name = torch.cuda.get_device_name() if arguments.device == "cuda" else "the CPU"
     print(f"PyTorch {torch.__version__} on {name}\n")
     print("| workload | beside | its ms | ours | ratio | note |\n|---|---|---|---|---|---|")
