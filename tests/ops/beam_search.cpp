@@ -30,6 +30,8 @@ using lod::LoD;
 using lod::LoDTensor;
 using namespace lod_test;
 
+// With the names that other files use for something else, beside which this one may be compiled.
+namespace beam_search_cases {
 namespace {
 
 using Ids = std::vector<std::int64_t>;
@@ -599,3 +601,5 @@ TEST_CASE("infer_beam_search and infer_beam_search_decode: allow what the operat
   CHECK_THROWS_AS(lod::infer_beam_search_decode({ids}, {numbers}), lod::InvalidLoD);
   CHECK_THROWS_AS(lod::infer_beam_search_decode({words}, {described(DataType::FP32, {4, 1})}), lod::ShapeMismatch);
 }
+
+}  // namespace beam_search_cases
