@@ -31,7 +31,7 @@ inline constexpr std::int64_t no_row = std::numeric_limits<std::int64_t>::max();
 struct GroupListed {};
 /// On a GPU. run(executor, ids, values, count, row_size, height, first, listed, order, rows, zeros, zero_count):
 /// listed[first + i] = ids[i], or `height` if that is outside [0, height); order[first + i] = first + i; rows[first +
-/// i] is the address of row i of the values. Also sets zeros[0 .. zero_count) to 0.
+/// i] is the address of row i of the values, unless `rows` is null. Also sets zeros[0 .. zero_count) to 0.
 struct ListRows {};
 /// On a GPU. run(executor, order, groups, of): of[order[k]] = the group of k, or -1 if it is in none.
 struct GroupOfRows {};
@@ -100,21 +100,22 @@ class RowGroups {
   RowGroups(const E& executor, std::span<const Sparse* const> sources, std::int64_t* names = nullptr,
             std::span<T> zeros = {})
       : count_(count_rows<T>(sources)),
-        // The rows of one tensor need no list; on a GPU its ids are listed nevertheless.
         listed_(!on_cpu<E> || sources.size() > 1 ? count_ : 0),
-        rows_(executor, listed_),
+        // The rows of one tensor need no list: their addresses are computed.
+        rows_(executor, sources.size() > 1 ? count_ : 0),
         order_(executor, count_),
         unique_(executor, count_),
         offsets_(executor, count_ + 1) {
     const kernel::Scratch<E, std::int64_t> listed(executor, listed_);
     const std::int64_t height = sources.empty() ? 0 : sources.front()->height();
     numbered_.list = rows_.data();
+    if (sources.size() == 1) {
+      numbered_ = {nullptr, sources.front()->value().data(), sources.front()->row_size()};
+    }
     if constexpr (on_cpu<E>) {
       const std::int64_t* ids = listed.data();
       if (sources.size() == 1) {
-        const Sparse& source = *sources.front();
-        numbered_ = {nullptr, source.value().data(), source.row_size()};
-        ids = source.rows().data();
+        ids = sources.front()->rows().data();
       } else {
         list(sources, listed.data());
       }
@@ -127,7 +128,8 @@ class RowGroups {
       for (const Sparse* source : sources) {
         const std::int64_t size = source->value().rows();
         launch(kernel::ListRows(), executor, source->rows().data(), source->value().data(), size, source->row_size(),
-               height, first, listed.data(), order_.data(), rows_.data(), zeros.data(), first == 0 ? zero_count : 0);
+               height, first, listed.data(), order_.data(), numbered_.list ? rows_.data() : nullptr, zeros.data(),
+               first == 0 ? zero_count : 0);
         first += size;
       }
       launch(kernel::GroupListed(), executor, listed.data(), count_, height, order_.data(), unique_.data(),

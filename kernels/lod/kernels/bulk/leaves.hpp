@@ -117,10 +117,11 @@ struct ShortScalars {
 };
 /// Whether scalar rows are staged for threads that have a short sequence each. Lanes that share a sequence must start
 /// and synchronise for every sequence, however short; threads with a sequence each wait for the longest sequence among
-/// their neighbours'.
+/// their neighbours'. The longest of all does not count: if it is long, its leaves are shared.
 inline bool are_brought(const Segments& sequences) noexcept {
   constexpr std::int64_t most_on_average = 32;
-  return sequences.rows() > 0 && sequences.rows() <= most_on_average * sequences.size;
+  const std::int64_t others = sequences.rows() - (Leaves{sequences}.any() ? sequences.max_rows : 0);
+  return sequences.rows() > 0 && others <= most_on_average * sequences.size;
 }
 /// Calls of_sequence(i, column, lanes) for each column of each sequence that is not long, and of_leaf(place, leaf,
 /// column, lanes) for each column of each leaf of those that are, in any order. If Short has input(), of_sequence(i,

@@ -29,9 +29,12 @@ struct NumbersOfGroup {
   NumberedRows<T> rows;
   const std::int64_t* order;
   Segments groups;
-  LOD_HOST_DEVICE Few<A, count> operator()(std::int64_t group, std::int64_t row, std::int64_t column) const {
-    const T* const from = rows[order[groups.begin(group) + row]] + column * static_cast<std::int64_t>(count);
-    return converted<A>(read_few_anywhere<count>(from));
+  template <class>
+  LOD_HOST_DEVICE auto of_column(std::int64_t group, std::int64_t column) const {
+    return [rows = rows, listed = order + groups.begin(group), column](std::int64_t row) {
+      const T* const from = rows[listed[row]] + column * static_cast<std::int64_t>(count);
+      return converted<A>(read_few_anywhere<count>(from));
+    };
   }
 };
 /// Calls finish(g, column, sums) with the sums of each column, which is `count` numbers of a row, for each group.
@@ -155,7 +158,7 @@ struct Kernel<ListRows> {
       if (i >= count) return;
       listed[first + i] = ids[i] >= 0 && ids[i] < height ? ids[i] : height;  // the ids have not been checked
       order[first + i] = first + i;
-      rows[first + i] = values + i * row_size;
+      if (rows != nullptr) rows[first + i] = values + i * row_size;
     });
   }
 };
