@@ -188,6 +188,15 @@ TEST_CASE("group_norm, instance_norm, lrn, smooth_l1_loss: numbers") {
   CHECK(numbers<float>(weighted[1]) == Floats{0.5F, 6});
 }
 
+TEST_CASE("group_norm, instance_norm: any number of images without numbers") {
+  constexpr std::int64_t many = std::int64_t{1} << 60;
+  for (const Shape& shape : {Shape{many, 8, 0, 2}, Shape{many, 0, 3, 3}}) {
+    for (const char* const type : {"group_norm", "instance_norm"}) {
+      CHECK(apply(type, {{"X", {counted(shape)}}}, {"Y"})[0].shape() == shape);
+    }
+  }
+}
+
 TEST_CASE("group_norm, instance_norm, lrn, lstmp, smooth_l1_loss refuse what does not fit") {
   const AnyLoDTensor images = counted({1, 4, 2, 2}), x = lod_test::ragged<float>({1}, {8}, {1, 2, 3, 4, 5, 6, 7, 8});
   const auto normal = [&](const AnyLoDTensor& from, lod_test::Attrs attrs) {

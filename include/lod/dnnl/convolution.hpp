@@ -46,13 +46,6 @@ class Convolution {
     if (groups == 1) w_.erase(w_.begin());
   }
 
-  /// The convolution whose gradient with respect to its images conv2d_transpose is.
-  static Convolution transposed(const operators_of_programs::TransposedConvolution& of, const Shape& images,
-                                const Shape& filters) {
-    const auto made = of.results(images, filters);
-    return Convolution(Shape(made), filters, of.options_for(images, filters), of.groups());
-  }
-
   /// The shape of the images.
   const Shape& image_shape() const noexcept { return of_.image_shape; }
   /// The shape of the results.
@@ -115,117 +108,96 @@ class Convolution {
   Dims w_;
 };
 
-/// conv2d and depthwise_conv2d; `own` runs what oneDNN does not take.
-inline RunOperator<> conv2d(const OperatorArguments& op, const RunOperator<>& own) {
+/// What conv2d and depthwise_conv2d compute, and how.
+class Direct {
+ public:
+  explicit Direct(const OperatorArguments& op) : options_(op.desc()), groups_(operators_of_programs::groups_of(op)) {}
+  Convolution operator()(const Shape& images, const Shape& filters) const {
+    return Convolution(images, filters, options_, groups_);
+  }
+  static const Shape& shape(const Convolution& of) { return of.shape(); }
+  static Computation results(const Convolution& of) { return of.forward(); }
+  static Computation gradient(const Convolution& of) { return of.gradient_by_images(); }
+  /// What a computation takes, in its order: the operator's input or filters, and what comes to it from the other side.
+  static std::array<const void*, 2> given(const void* own, const void* other) { return {own, other}; }
+
+ private:
+  operators_of_programs::WindowOptions options_;
+  std::int64_t groups_;
+};
+/// What conv2d_transpose and depthwise_conv2d_transpose compute: the gradient of a convolution with respect to its
+/// images.
+class Transposed {
+ public:
+  explicit Transposed(const OperatorArguments& op) : of_(op) {}
+  Convolution operator()(const Shape& images, const Shape& filters) const {
+    const auto made = of_.results(images, filters);
+    return Convolution(Shape(made), filters, of_.options_for(images, filters), of_.groups());
+  }
+  static const Shape& shape(const Convolution& of) { return of.image_shape(); }
+  static Computation results(const Convolution& of) { return of.gradient_by_images(); }
+  static Computation gradient(const Convolution& of) { return of.forward(); }
+  static std::array<const void*, 2> given(const void* own, const void* other) { return {other, own}; }
+
+ private:
+  operators_of_programs::TransposedConvolution of_;
+};
+
+/// The operators of a Form, `Direct` or `Transposed`; `own` runs what oneDNN does not take.
+template <class Form>
+RunOperator<> convolve(const OperatorArguments& op, const RunOperator<>& own) {
   struct Made {
     Shape shape;
-    Computation forward;
+    Computation results;
   };
   const Slot x = op.input("Input"), filter = op.input("Filter"), out = op.output("Output");
-  return [=, options = operators_of_programs::WindowOptions(op.desc()), groups = operators_of_programs::groups_of(op),
-          made = MadeForShapes<Made, 2>()](OperatorCall<>& call) mutable {
+  return [=, form = Form(op), made = MadeForShapes<Made, 2>()](OperatorCall<>& call) mutable {
     const AnyLoDTensor &from = call.tensor(x), &by = call.tensor(filter);
     if (!are_floats({&from, &by})) return own(call);
     const auto* const found = made.find(call.executor(), {from.shape(), by.shape()}, [&]() -> std::optional<Made> {
-      const Convolution of(from.shape(), by.shape(), options, groups);
+      const Convolution of = form(from.shape(), by.shape());
       if (!of.is_ordinary()) return std::nullopt;
-      return Made{of.shape(), of.forward()};
+      return Made{Form::shape(of), Form::results(of)};
     });
     if (!found) return own(call);
-    const void *const images = from.bytes().data(), *const filters = by.bytes().data();
+    const auto [first, second] = Form::given(from.bytes().data(), by.bytes().data());
     auto y = call.output_bytes(out, DataType::FP32, found->shape, from);
-    found->forward.run(call.executor(), {images, filters, y.template elements<float>()});
+    found->results.run(call.executor(), {first, second, y.template elements<float>()});
   };
 }
 
 /// Their gradients.
-inline RunOperator<> conv2d_grad(const OperatorArguments& op, const RunOperator<>& own) {
+template <class Form>
+RunOperator<> convolve_grad(const OperatorArguments& op, const RunOperator<>& own) {
   struct Made {
     Shape shape;
-    std::optional<Computation> by_images;
+    std::optional<Computation> by_input;
     std::optional<Computation> by_filters;
   };
   const Slot x = op.input("Input"), filter = op.input("Filter"), dy = op.input("Output@GRAD");
   const Slot dx = op.optional_output("Input@GRAD"), dfilter = op.optional_output("Filter@GRAD");
-  return [=, options = operators_of_programs::WindowOptions(op.desc()), groups = operators_of_programs::groups_of(op),
-          made = MadeForShapes<Made, 2>()](OperatorCall<>& call) mutable {
+  return [=, form = Form(op), made = MadeForShapes<Made, 2>()](OperatorCall<>& call) mutable {
     const AnyLoDTensor from = call.tensor(x), by = call.tensor(filter);
     if (!are_floats({&from, &by})) return own(call);
     const auto* const found = made.find(call.executor(), {from.shape(), by.shape()}, [&]() -> std::optional<Made> {
-      const Convolution of(from.shape(), by.shape(), options, groups);
+      const Convolution of = form(from.shape(), by.shape());
       if (!of.is_ordinary()) return std::nullopt;
-      Made both{of.shape(), std::nullopt, std::nullopt};
-      if (dx) both.by_images = of.gradient_by_images();
+      Made both{Form::shape(of), std::nullopt, std::nullopt};
+      if (dx) both.by_input = Form::gradient(of);
       if (dfilter) both.by_filters = of.gradient_by_filters();
       return both;
     });
     if (!found) return own(call);
-    const void *const images = from.bytes().data(), *const filters = by.bytes().data();
+    const void *const input = from.bytes().data(), *const filters = by.bytes().data();
     const void* const given = operators_of_programs::numbers_of<float>(call, dy, found->shape);
     const auto write = [&](const Slot& slot, const AnyLoDTensor& like, const void* other, const auto& computation) {
       if (!slot) return;
       auto y = call.output_bytes(slot, DataType::FP32, like.lod(), like.row_shape(), like.rows());
-      computation->run(call.executor(), {other, given, y.template elements<float>()});
+      const auto [first, second] = Form::given(other, given);
+      computation->run(call.executor(), {first, second, y.template elements<float>()});
     };
-    write(dfilter, by, images, found->by_filters);
-    write(dx, from, filters, found->by_images);
-  };
-}
-
-/// conv2d_transpose and depthwise_conv2d_transpose.
-inline RunOperator<> conv2d_transpose(const OperatorArguments& op, const RunOperator<>& own) {
-  struct Made {
-    Shape shape;
-    Computation by_images;
-  };
-  const Slot x = op.input("Input"), filter = op.input("Filter"), out = op.output("Output");
-  return [=, transposed = operators_of_programs::TransposedConvolution(op),
-          made = MadeForShapes<Made, 2>()](OperatorCall<>& call) mutable {
-    const AnyLoDTensor &from = call.tensor(x), &by = call.tensor(filter);
-    if (!are_floats({&from, &by})) return own(call);
-    const auto* const found = made.find(call.executor(), {from.shape(), by.shape()}, [&]() -> std::optional<Made> {
-      const Convolution of = Convolution::transposed(transposed, from.shape(), by.shape());
-      if (!of.is_ordinary()) return std::nullopt;
-      return Made{of.image_shape(), of.gradient_by_images()};
-    });
-    if (!found) return own(call);
-    const void *const images = from.bytes().data(), *const filters = by.bytes().data();
-    auto y = call.output_bytes(out, DataType::FP32, found->shape, from);
-    found->by_images.run(call.executor(), {filters, images, y.template elements<float>()});
-  };
-}
-
-/// Their gradients.
-inline RunOperator<> conv2d_transpose_grad(const OperatorArguments& op, const RunOperator<>& own) {
-  struct Made {
-    Shape shape;
-    std::optional<Computation> forward;
-    std::optional<Computation> by_filters;
-  };
-  const Slot x = op.input("Input"), filter = op.input("Filter"), dy = op.input("Output@GRAD");
-  const Slot dx = op.optional_output("Input@GRAD"), dfilter = op.optional_output("Filter@GRAD");
-  return [=, transposed = operators_of_programs::TransposedConvolution(op),
-          made = MadeForShapes<Made, 2>()](OperatorCall<>& call) mutable {
-    const AnyLoDTensor from = call.tensor(x), by = call.tensor(filter);
-    if (!are_floats({&from, &by})) return own(call);
-    const auto* const found = made.find(call.executor(), {from.shape(), by.shape()}, [&]() -> std::optional<Made> {
-      const Convolution of = Convolution::transposed(transposed, from.shape(), by.shape());
-      if (!of.is_ordinary()) return std::nullopt;
-      Made both{of.image_shape(), std::nullopt, std::nullopt};
-      if (dx) both.forward = of.forward();
-      if (dfilter) both.by_filters = of.gradient_by_filters();
-      return both;
-    });
-    if (!found) return own(call);
-    const void *const images = from.bytes().data(), *const filters = by.bytes().data();
-    const void* const given = operators_of_programs::numbers_of<float>(call, dy, found->shape);
-    const auto write = [&](const Slot& slot, const AnyLoDTensor& like, const void* other, const auto& computation) {
-      if (!slot) return;
-      auto y = call.output_bytes(slot, DataType::FP32, like.lod(), like.row_shape(), like.rows());
-      computation->run(call.executor(), {given, other, y.template elements<float>()});
-    };
-    write(dfilter, by, images, found->by_filters);
-    write(dx, from, filters, found->forward);
+    write(dfilter, by, input, found->by_filters);
+    write(dx, from, filters, found->by_input);
   };
 }
 

@@ -28,14 +28,14 @@ namespace lod::inline LOD_INTERFACE::inline LOD_TARGET {
 inline void use_dnnl() {
   using Prepare = RunOperator<>(const OperatorArguments&, const RunOperator<>&);
   const std::pair<const char*, Prepare*> replaced[] = {
-      {"conv2d", operators_by_dnnl::conv2d},
-      {"conv2d_grad", operators_by_dnnl::conv2d_grad},
-      {"conv2d_transpose", operators_by_dnnl::conv2d_transpose},
-      {"conv2d_transpose_grad", operators_by_dnnl::conv2d_transpose_grad},
-      {"depthwise_conv2d_transpose", operators_by_dnnl::conv2d_transpose},
-      {"depthwise_conv2d_transpose_grad", operators_by_dnnl::conv2d_transpose_grad},
-      {"depthwise_conv2d", operators_by_dnnl::conv2d},
-      {"depthwise_conv2d_grad", operators_by_dnnl::conv2d_grad},
+      {"conv2d", operators_by_dnnl::convolve<operators_by_dnnl::Direct>},
+      {"conv2d_grad", operators_by_dnnl::convolve_grad<operators_by_dnnl::Direct>},
+      {"conv2d_transpose", operators_by_dnnl::convolve<operators_by_dnnl::Transposed>},
+      {"conv2d_transpose_grad", operators_by_dnnl::convolve_grad<operators_by_dnnl::Transposed>},
+      {"depthwise_conv2d_transpose", operators_by_dnnl::convolve<operators_by_dnnl::Transposed>},
+      {"depthwise_conv2d_transpose_grad", operators_by_dnnl::convolve_grad<operators_by_dnnl::Transposed>},
+      {"depthwise_conv2d", operators_by_dnnl::convolve<operators_by_dnnl::Direct>},
+      {"depthwise_conv2d_grad", operators_by_dnnl::convolve_grad<operators_by_dnnl::Direct>},
       {"pool2d", operators_by_dnnl::pool2d},
       {"pool2d_grad", operators_by_dnnl::pool2d_grad}};
   for (const auto& [type, prepare] : replaced) {

@@ -5,8 +5,8 @@
 /// `beam_search_decode` gives the sentences that were found.
 ///
 ///     // A step: one row for each sentence so far, under a level of sources; a column for each candidate.
-///     auto beams = lod::beam_search(candidates, scores, {.beam_size = 4, .end_id = 1, .pre_ids = ids, .pre_scores =
-///     s}); steps.push_back(beams.ids);   // the next step takes beams.ids and beams.scores
+///     auto beams = lod::beam_search(candidates, scores, {.beam_size = 4, .end_id = 1});
+///     steps.push_back(beams.ids);  // the next step takes beams.ids and beams.scores
 ///     ...
 ///     auto sentences = lod::beam_search_decode(steps, step_scores, {.end_id = 1});
 #pragma once

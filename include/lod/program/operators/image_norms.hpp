@@ -7,6 +7,7 @@
 #include <lod/core/error.hpp>
 #include <lod/core/executor.hpp>
 #include <lod/core/shape.hpp>
+#include <lod/core/sizes.hpp>
 #include <lod/core/target.hpp>
 #include <lod/ops/kernel.hpp>
 #include <lod/ops/new_offsets.hpp>
@@ -30,6 +31,8 @@ struct NormalisedGroups {
 
   /// The numbers of a group.
   std::int64_t size() const noexcept { return channels * pixels; }
+  /// The groups of all images, saturated: there may be any number of them without numbers.
+  std::int64_t count() const noexcept { return detail::saturated_product(images, groups); }
   /// Calls f(place, channel of the image) for the numbers of group i of images * groups.
   template <class F>
   void for_each(std::int64_t i, const F& f) const {
@@ -48,7 +51,7 @@ struct NormalisedGroups {
   /// Calls f(i) for all groups, on all threads.
   template <class E, class F>
   void for_each_group(const E& executor, std::int64_t bytes_of_number, const F& f) const {
-    launch(kernel::ForEachRange(), executor, images * groups, images * groups * size() * bytes_of_number,
+    launch(kernel::ForEachRange(), executor, count(), detail::saturated_product(count(), size(), bytes_of_number),
            [&](std::int64_t, std::int64_t begin, std::int64_t end) {
              for (std::int64_t i = begin; i < end; ++i) f(i);
            });
@@ -115,10 +118,11 @@ RunOperator<E> group_norm(const OperatorArguments& op) {
       const T* const values = call.template view<T>(in.x).data();
       const T *const a = in.template of_channels<T>(call, in.factor, of), *const b = in.template of_channels<T>(
                                                                               call, in.bias, of);
-      const std::int64_t count = of.images * of.groups;
+      const std::int64_t count = of.count();
       auto y = call.output_bytes(out, from.data_type(), from.lod(), from.row_shape(), from.rows());
       T* const to = y.template elements<T>();
       const auto write = [&](T* means, T* variances) {
+        if (of.size() == 0 && !means && !variances) return;
         of.for_each_group(call.executor(), sizeof(T), [&](std::int64_t i) {
           const auto size = static_cast<double>(std::max<std::int64_t>(of.size(), 1));
           double mean = 0, variance = 0;
@@ -160,7 +164,7 @@ RunOperator<E> group_norm_grad(const OperatorArguments& op) {
     const NormalisedGroups of = in.of(call);
     call.with_floating(in.x, [&](auto element) {
       using T = typename decltype(element)::type;
-      const std::int64_t count = of.images * of.groups;
+      const std::int64_t count = of.count();
       const T *const values = call.template view<T>(in.x).data(), *const given = numbers_of<T>(call, dy, from.shape());
       const T *const a = in.template of_channels<T>(call, in.factor, of), *const b = in.template of_channels<T>(
                                                                               call, in.bias, of);
@@ -183,7 +187,7 @@ RunOperator<E> group_norm_grad(const OperatorArguments& op) {
         if (!slot) return;
         const Workspace::Loan<double> sums(call.executor().workspace(), of.groups * of.channels);
         std::fill_n(sums.data(), of.groups * of.channels, 0.0);
-        for (std::int64_t i = 0; i < count; ++i) {
+        for (std::int64_t i = 0; i < count && of.size() > 0; ++i) {
           for_group(i, [&](std::int64_t, std::int64_t k, double normal, double g) { sums[k] += term(normal, g); });
         }
         auto y = call.output_bytes(slot, from.data_type(), shape, AnyLoDTensor());
@@ -195,6 +199,7 @@ RunOperator<E> group_norm_grad(const OperatorArguments& op) {
       if (!dx) return;
       auto out = call.output_bytes(dx, from.data_type(), from.lod(), from.row_shape(), from.rows());
       T* const to = out.template elements<T>();
+      if (of.size() == 0) return;
       of.for_each_group(call.executor(), sizeof(T), [&](std::int64_t i) {
         double total = 0, along = 0;
         const double inverse = for_group(i, [&](std::int64_t, std::int64_t k, double normal, double g) {
