@@ -85,14 +85,17 @@ template <class Device, class T>
 SelectedRows<T, Cpu> to(const CudaExecutor& executor, const SelectedRows<T, Cuda>& g) {
   detail::check_value_rows(g, "to");
   const LoDTensor<std::int64_t> ids = to<Cpu>(executor, g.rows());
-  const LoDTensor<T> values = to<Cpu>(executor, g.value());
   std::vector<std::int64_t> rows;
-  for (const std::int64_t id : ids.values()) {
-    if (id >= 0) rows.push_back(id);
+  std::int64_t places = 0;  // up to the last that names a row: those after it stay where they are
+  for (std::int64_t i = 0; i < ids.rows(); ++i) {
+    if (ids.data()[i] < 0) continue;
+    rows.push_back(ids.data()[i]);
+    places = i + 1;
   }
+  const LoDTensor<T> values = to<Cpu>(executor, g.value().between(0, places));
   SelectedRows<T, Cpu> y(std::move(rows), g.height(), g.row_shape(), uninitialized);
   std::int64_t next = 0;
-  for (std::int64_t i = 0; i < ids.rows(); ++i) {
+  for (std::int64_t i = 0; i < places; ++i) {
     if (ids.data()[i] < 0) continue;
     const auto row = values.row(i);
     std::copy(row.begin(), row.end(), y.value().row(next++).begin());
