@@ -133,9 +133,25 @@ class NewOffsets {
   std::int64_t longest_ = 0;
 };
 
-/// The structure of a result with one level, see <lod/ops/output.hpp>, from the number of rows of each of `size`
-/// sequences, none negative: length(i), which may be called several times, by any thread. If an output already has that
-/// level, the offsets are not computed.
+/// The structure of a result with one level: see <lod/ops/output.hpp>. The offsets begin with 0.
+template <Executor E>
+struct OneLevel {
+  const E& executor;
+  std::span<const std::int64_t> offsets;
+
+  std::int64_t rows() const noexcept { return offsets.back(); }
+  bool is(const LoDView& other) const {
+    if (other.levels() != 1 || other.offsets(0).size() != offsets.size()) return false;
+    const std::int64_t* const theirs = other.offsets(0).data();
+    const std::int64_t* const ours = offsets.data();
+    return all_hold(executor, static_cast<std::int64_t>(offsets.size()),
+                    [=](std::int64_t i) { return theirs[i] - theirs[0] == ours[i]; });
+  }
+  LoD make() const { return LoD::from_offsets({&offsets, 1}); }
+};
+
+/// The same from the number of rows of each of `size` sequences, none negative: length(i), which may be called several
+/// times, by any thread. If an output already has that level, the offsets are not computed.
 template <Executor E, class Length>
 class LevelOfLengths {
  public:

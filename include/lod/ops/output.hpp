@@ -183,6 +183,16 @@ class Destination {
   const LoDTensorView<T, Device>* view_ = nullptr;
 };
 
+/// The levels that an output has before the operation.
+template <class Y>
+LoDView levels_before(const Y& y) noexcept {
+  if constexpr (requires { y.tensor(); }) {
+    return y.tensor() ? y.tensor()->lod_view() : y.view().lod_view();
+  } else {
+    return y.lod_view();
+  }
+}
+
 /// Memory that an operation reads, or another output that it writes, and its name in error texts: an output must not
 /// overlap it. All of a tensor's memory counts, since views of former values may exist.
 class OtherMemory {

@@ -198,17 +198,23 @@ class RowRuns {
   NewOffsets<E> offsets_;
 };
 
-/// The same as a batch whose sequences are the runs. run_of may be called several times for a run.
+/// The same as a batch whose sequences are the runs. run_of may be called several times for a run: if y has the lengths
+/// of the runs already, it keeps its level, and only the addresses are listed.
 template <Executor E, class View, class RunOf, class Y>
 void copy_row_runs_into(const E& executor, const OutputName& name, const View& x, std::int64_t count,
                         const RunOf& run_of, Y&& y, std::initializer_list<OtherMemory> others) {
   using T = value_type_t<View>;
+  const auto length = [&run_of](std::int64_t i) { return run_of(i).rows; };
+  const LevelOfLengths levels(executor, name.operation, count, length);
+  if (!levels.is(levels_before(y))) {
+    const RowRuns<E, T> runs(executor, name.operation, count, run_of);
+    const auto out = prepare<T>(executor, name, y, OneLevel<E>{executor, runs.offsets()}, x.row_shape(), others);
+    return runs.copy(x.row_size(), out.data());
+  }
   const Array<E, const T*> sources(executor, count);
   launch(kernel::ForEachRange(), executor, count, [&](std::int64_t, std::int64_t begin, std::int64_t end) {
     for (std::int64_t i = begin; i < end; ++i) sources[i] = run_of(i).first;
   });
-  const auto length = [&run_of](std::int64_t i) { return run_of(i).rows; };
-  const LevelOfLengths levels(executor, name.operation, count, length);
   const auto out = prepare<T>(executor, name, y, levels, x.row_shape(), others);
   launch(kernel::RunCopy(), executor, sources.on_device(), segments(executor, out, 0), x.row_size(), out.data());
 }

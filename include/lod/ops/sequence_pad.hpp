@@ -207,7 +207,7 @@ struct Declared<op::sequence_unpad> : Takes<Tensor, IdList>, With<UnpadOptions>,
     const auto length_of = [of = lengths.data()](std::int64_t i) { return of[i]; };
     const LevelOfLengths levels(executor, name, std::ssize(lengths), length_of);
     // The lengths of an output that has them already are those of a LoD, whose longest is known.
-    const LoDView before = y.tensor() ? y.tensor()->lod_view() : y.view().lod_view();
+    const LoDView before = levels_before(y);
     if (std::ssize(lengths) != dense.rows() || !levels.is(before) || before.max_rows(0) > length) {
       check_lengths(executor, lengths, dense.rows(), length, name);
     }
