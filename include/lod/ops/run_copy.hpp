@@ -187,9 +187,11 @@ class RowRuns {
 
   /// Where each run begins in the result.
   std::span<const std::int64_t> offsets() const noexcept { return offsets_.span(); }
+  /// Where the rows of each run are, for kernels.
+  const T* const* sources() const { return sources_.on_device(); }
   /// Copies the rows of the runs one after the other to y.
   void copy(std::int64_t row_size, T* y) const {
-    launch(kernel::RunCopy(), executor_, sources_.on_device(), offsets_.segments(), row_size, y);
+    launch(kernel::RunCopy(), executor_, sources(), offsets_.segments(), row_size, y);
   }
 
  private:
@@ -209,7 +211,9 @@ void copy_row_runs_into(const E& executor, const OutputName& name, const View& x
   if (!levels.is(levels_before(y))) {
     const RowRuns<E, T> runs(executor, name.operation, count, run_of);
     const auto out = prepare<T>(executor, name, y, OneLevel<E>{executor, runs.offsets()}, x.row_shape(), others);
-    return runs.copy(x.row_size(), out.data());
+    // By the offsets of the new LoD, which are brought to a GPU now and not in the second call.
+    launch(kernel::RunCopy(), executor, runs.sources(), segments(executor, out, 0), x.row_size(), out.data());
+    return;
   }
   const Array<E, const T*> sources(executor, count);
   launch(kernel::ForEachRange(), executor, count, [&](std::int64_t, std::int64_t begin, std::int64_t end) {

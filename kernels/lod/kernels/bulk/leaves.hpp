@@ -117,11 +117,14 @@ struct ShortScalars {
 };
 /// Whether scalar rows are staged for threads that have a short sequence each. Lanes that share a sequence must start
 /// and synchronise for every sequence, however short; threads with a sequence each wait for the longest sequence among
-/// their neighbours'. The longest of all does not count: if it is long, its leaves are shared.
-inline bool are_brought(const Segments& sequences) noexcept {
+/// their neighbours'. A Short that is `with_leaves` is launched together with the leaves, where there are any.
+template <class Short>
+bool are_brought(const Segments& sequences) noexcept {
   constexpr std::int64_t most_on_average = 32;
-  const std::int64_t others = sequences.rows() - (Leaves{sequences}.any() ? sequences.max_rows : 0);
-  return sequences.rows() > 0 && others <= most_on_average * sequences.size;
+  if constexpr (requires { Short::with_leaves; }) {
+    if (Leaves{sequences}.any()) return false;
+  }
+  return sequences.rows() > 0 && sequences.rows() <= most_on_average * sequences.size;
 }
 /// Calls of_sequence(i, column, lanes) for each column of each sequence that is not long, and of_leaf(place, leaf,
 /// column, lanes) for each column of each leaf of those that are, in any order. If Short has input(), of_sequence(i,
@@ -131,7 +134,7 @@ void for_each_short_and_leaf(const E& executor, const Segments& sequences, std::
                              const Short& of_sequence, const Long& of_leaf) {
   const Leaves leaves{sequences};
   if constexpr (requires { of_sequence.input(); }) {
-    if (row_size == 1 && are_brought(sequences)) {
+    if (row_size == 1 && are_brought<Short>(sequences)) {
       for_each_column<columns>(executor, leaves.places(), 1,
                                LeavesAndShort<LeaveOut, Long>{leaves, leaves.places(), {}, of_leaf});
       for_each_staged(executor, sequences, of_sequence.input(), of_sequence.output(),
