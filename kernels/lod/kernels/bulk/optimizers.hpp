@@ -51,7 +51,10 @@ LOD_HOST_DEVICE UpdatedNumbers<A, sizeof...(k)> updated(const Rule& rule, const 
   UpdatedNumbers<A, sizeof...(k)> after = before;
   after.parameter = parameter.number;
   ((after.states[k] = numbers[k].number), ...);
-  return stay_finite ? after : updated_carefully<T, S>(rule, before, after, states);
+  if (stay_finite) return after;
+  const Rule own_rule = rule;  // as finish_sum copies
+  const UpdatedNumbers<A, sizeof...(k)> from = before, otherwise = after;
+  return updated_carefully<T, S>(own_rule, from, otherwise, states);
 }
 
 /// Applies the rule to `count` numbers from `at` on.

@@ -123,11 +123,10 @@ LOD_HOST_DEVICE bool sums_are_finite(const Few<A, count>& sums) {
 
 /// Calls a Finish that is `is_corrected` where sums have become infinite or NaN, perhaps only on the way: these are
 /// summed again. A Finish that divides sums then receives them by finish.correct(i, column, n, sum), where n is the
-/// index in the Few. Takes copies: for the address of an argument, every thread of a GPU would write the argument to
-/// memory, whether or not it comes here, more bytes than many a sequence has.
+/// index in the Few.
 template <class A, std::size_t count, class Term, class Finish>
-LOD_NOINLINE LOD_HOST_DEVICE void finish_carefully(Finish finish, std::int64_t i, std::int64_t column,
-                                                   Few<A, count> sums, std::int64_t rows, Term term) {
+LOD_NOINLINE LOD_HOST_DEVICE void finish_carefully(const Finish& finish, std::int64_t i, std::int64_t column,
+                                                   Few<A, count> sums, std::int64_t rows, const Term& term) {
   constexpr bool divides = requires(const WideSum<A>& sum) { finish.correct(i, column, std::size_t{}, sum); };
   if constexpr (divides) finish(i, column, sums);
   for (std::size_t n = 0; n < count; ++n) {
@@ -147,7 +146,13 @@ template <class A, class Term, class Finish>
 LOD_HOST_DEVICE void finish_sum(const Finish& finish, std::int64_t i, std::int64_t column, const A& sum,
                                 std::int64_t rows, const Term& term) {
   if constexpr (are_real_sums<A> && requires { Finish::is_corrected; }) {
-    if (rows > 1 && !sums_are_finite(sum)) return finish_carefully(finish, i, column, sum, rows, term);
+    if (rows > 1 && !sums_are_finite(sum)) {
+      // Copies: for the address of an argument, every thread of a GPU would write the argument to memory, whether or not
+      // it comes here, more bytes than many a sequence has.
+      const Finish own_finish = finish;
+      const Term own_term = term;
+      return finish_carefully(own_finish, i, column, sum, rows, own_term);
+    }
   }
   finish(i, column, sum);
 }
