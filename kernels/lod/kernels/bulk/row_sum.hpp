@@ -147,8 +147,8 @@ LOD_HOST_DEVICE void finish_sum(const Finish& finish, std::int64_t i, std::int64
                                 std::int64_t rows, const Term& term) {
   if constexpr (are_real_sums<A> && requires { Finish::is_corrected; }) {
     if (rows > 1 && !sums_are_finite(sum)) {
-      // Copies: for the address of an argument, every thread of a GPU would write the argument to memory, whether or not
-      // it comes here, more bytes than many a sequence has.
+      // Copies: for the address of an argument, every thread of a GPU would write the argument to memory, whether or
+      // not it comes here, more bytes than many a sequence has.
       const Finish own_finish = finish;
       const Term own_term = term;
       return finish_carefully(own_finish, i, column, sum, rows, own_term);
