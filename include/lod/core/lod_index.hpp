@@ -198,7 +198,7 @@ class LoDView {
     if (whole && detail::LoDBlock::are_known_equal(*a.block_, *b.block_)) return true;
     const bool equal = equal_levels(a, b, a.levels());
     constexpr std::int64_t many = 1024;
-    if (whole && equal && a.size(-1) >= many) detail::LoDBlock::remember_equal(*a.block_, *b.block_);
+    if (whole && equal && a.entry(a.levels() - 1).size >= many) detail::LoDBlock::remember_equal(*a.block_, *b.block_);
     return equal;
   }
   /// True if `a` and `b` agree in the lengths of the first `count` levels, which both must have.
