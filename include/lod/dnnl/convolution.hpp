@@ -118,7 +118,8 @@ class Direct {
   static const Shape& shape(const Convolution& of) { return of.shape(); }
   static Computation results(const Convolution& of) { return of.forward(); }
   static Computation gradient(const Convolution& of) { return of.gradient_by_images(); }
-  /// What a computation takes, in its order: the operator's input or filters, and what comes to it from the other side.
+  /// The arguments of a computation, first to last: `own` is the operator's input or its filters, `other` is what they
+  /// meet, the filters or the gradient with respect to the results.
   static std::array<const void*, 2> given(const void* own, const void* other) { return {own, other}; }
 
  private:
