@@ -5,6 +5,7 @@
 /// that call the runtime meanwhile.
 #include "support/emulated_cuda.hpp"
 
+#include <cuda_profiler_api.h>
 #include <sys/mman.h>
 #include <sys/syscall.h>
 #include <unistd.h>
@@ -1359,6 +1360,10 @@ cudaError_t cudaGraphDestroy(cudaGraph_t handle) {
   return call(__func__, Needs::device,
               [&](Lock&) { return runtime().graphs.erase(handle) == 0 ? cudaErrorInvalidValue : cudaSuccess; });
 }
+
+// There is nothing to profile: as on a GPU when no profiler watches.
+cudaError_t cudaProfilerStart() { return cudaSuccess; }
+cudaError_t cudaProfilerStop() { return cudaSuccess; }
 
 // For tests -----------------------------------------------------------------------------------------------------------
 
