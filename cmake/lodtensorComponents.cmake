@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 # The optional targets. Each is lodtensor::lodtensor together with the headers or flags of one other library. The build
 # of this repository and the installed package both take them from here.
-set(lodtensor_COMPONENTS openmp tbb proto file thrust cuda_headers xtensor dlpack npz dnnl native)
+set(lodtensor_COMPONENTS openmp tbb proto file thrust cuda_headers xtensor dlpack npz dnnl blas native)
 
 # Defines the target lodtensor::<component> and sets lodtensor_<component>_FOUND, if what the component needs is found;
 # lodtensor_<component>_NOT_FOUND_MESSAGE says what is missing if not.
@@ -126,6 +126,18 @@ macro(lodtensor_find_component component)
     if(TARGET OpenMP::OpenMP_CXX AND LODTENSOR_DNNL_INCLUDE_DIR AND LODTENSOR_DNNL_LIBRARY)
       _lodtensor_add_component(dnnl OpenMP::OpenMP_CXX "${LODTENSOR_DNNL_LIBRARY}")
       target_include_directories(lodtensor::dnnl INTERFACE "${LODTENSOR_DNNL_INCLUDE_DIR}")
+    endif()
+  elseif("${component}" STREQUAL "blas")
+    # <lod/blas.hpp>. CMake's module does not look for the header of the C interface.
+    set(lodtensor_blas_NOT_FOUND_MESSAGE "a BLAS with cblas.h was not found")
+    if(NOT TARGET BLAS::BLAS)
+      find_package(BLAS QUIET)
+    endif()
+    find_path(LODTENSOR_CBLAS_INCLUDE_DIR cblas.h DOC "Where cblas.h is")
+    mark_as_advanced(LODTENSOR_CBLAS_INCLUDE_DIR)
+    if(TARGET BLAS::BLAS AND LODTENSOR_CBLAS_INCLUDE_DIR)
+      _lodtensor_add_component(blas BLAS::BLAS)
+      target_include_directories(lodtensor::blas INTERFACE "${LODTENSOR_CBLAS_INCLUDE_DIR}")
     endif()
   elseif("${component}" STREQUAL "native")
     # The widest vectors that the machine at hand has. Needs no library.

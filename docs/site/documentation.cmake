@@ -17,7 +17,8 @@ set(DOXYGEN_VERBATIM_VARS DOXYGEN_FILTER_PATTERNS)
 # What is public, and nothing else.
 set(DOXYGEN_EXCLUDE_SYMBOLS lod::detail "lod::detail::*" lod::operation "lod::operation::*" lod::kernel "lod::kernel::*"
   lod::operators_of_programs "lod::operators_of_programs::*" lod::operators_by_dnnl
-  "lod::operators_by_dnnl::*" lod::Interpreter
+  "lod::operators_by_dnnl::*" lod::operators_by_blas
+  "lod::operators_by_blas::*" lod::Interpreter
   lod::PreparedBlock lod::RunningProgram
   lod::infer "lod::infer::*" "lod::proto::detail*" "lod::proto::Schema*" "lod::proto::EnumSchema*"
   "lod::paddle::detail*" "std::*")
@@ -38,8 +39,9 @@ set(DOXYGEN_HAVE_DOT NO)
 set(DOXYGEN_GENERATE_TREEVIEW YES)
 
 file(GLOB guide CONFIGURE_DEPENDS "${PROJECT_SOURCE_DIR}/docs/guide/*.md")
+file(GLOB reports CONFIGURE_DEPENDS "${PROJECT_SOURCE_DIR}/benchmarks/results/*.md")  # to which pages link
 set(pages README.md ${guide} examples/nested_rnn/README.md examples/lac/README.md examples/python/README.md CONTRIBUTING.md
-  CHANGELOG.md benchmarks/results/2026-11-27-nvidia-h200.md)  # README.md links to the last
+  CHANGELOG.md ${reports})
 
 # A page that the library writes itself: which operation takes which types.
 if(TARGET print_type_table)

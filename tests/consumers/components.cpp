@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 /// @file
 /// A program from outside that uses every optional component.
+#include <lod/blas.hpp>
 #include <lod/desc.hpp>
 #include <lod/dlpack.hpp>
 #include <lod/dnnl.hpp>
@@ -53,6 +54,7 @@ int main() {
 
   std::cout << "row 1 ends with " << words.row(1)[3] << "; '" << decoded.name << "' takes " << bytes.size()
             << " bytes; the file holds " << stored << "; the sum over Thrust is " << sums.row(0)[3] << "; "
-            << omp_get_max_threads() << " threads; oneDNN " << dnnl_version()->major << '\n';
+            << omp_get_max_threads() << " threads; oneDNN " << dnnl_version()->major << "; BLAS adds "
+            << cblas_sasum(8, words.data(), 1) << '\n';
   return words.row(1)[3] == 5 && stored == 5 && sums.row(0)[3] == 5 && same_levels && decoded == description ? 0 : 1;
 }

@@ -12,6 +12,7 @@ declare -A may_include=(
   [interop]="core"
   [cuda]="core ops interop"
   [dnnl]="core program kernels"
+  [blas]="core program"
   [kernels]="core ops"
 )
 # Beside those: kernels for GPUs, and what calls compiled ones, know the executor of a GPU.

@@ -2,6 +2,7 @@
 // Operators on dense tensors, with PaddlePaddle's slots, attributes and defaults. paddle_test.py compares each with
 // PaddlePaddle itself.
 #include "programs/one_operator.hpp"
+#include "programs/other_libraries.hpp"
 #include "support/count_allocations.hpp"
 
 #include <doctest/doctest.h>
@@ -49,45 +50,58 @@ Floats rounded(Floats values) {
 }  // namespace
 
 TEST_CASE("mul: dimensions before x_num_col_dims are rows, those before y_num_col_dims too") {
-  const auto x = plain<float>({2, 2, 2}, {1, 2, 3, 4, 5, 6, 7, 8});
-  const auto y = plain<float>({2, 1}, {10, 1});
-  const auto by_rows = apply("mul", {{"X", {x}}, {"Y", {y}}}, {"Out"}, {attr("x_num_col_dims", 2)})[0];
-  CHECK(by_rows.shape() == Shape{2, 2, 1});
-  CHECK(numbers<float>(by_rows) == Floats{12, 34, 56, 78});
-  const auto flat = apply("mul", {{"X", {x}}, {"Y", {plain<float>({2, 2, 1}, {1, 1, 1, 1})}}}, {"Out"},
-                          {attr("y_num_col_dims", 2)})[0];
-  CHECK(numbers<float>(flat) == Floats{10, 26});
-  CHECK_THROWS_AS(apply("mul", {{"X", {x}}, {"Y", {y}}}, {"Out"}, {attr("x_num_col_dims", 0)}), InvalidProgram);
-  CHECK_THROWS_AS(apply("mul", {{"X", {x}}, {"Y", {y}}}, {"Out"}), ShapeMismatch);
+  lod_test::by_each_library(
+      [] {
+        const auto x = plain<float>({2, 2, 2}, {1, 2, 3, 4, 5, 6, 7, 8});
+        const auto y = plain<float>({2, 1}, {10, 1});
+        const auto by_rows = apply("mul", {{"X", {x}}, {"Y", {y}}}, {"Out"}, {attr("x_num_col_dims", 2)})[0];
+        CHECK(by_rows.shape() == Shape{2, 2, 1});
+        CHECK(numbers<float>(by_rows) == Floats{12, 34, 56, 78});
+        const auto flat = apply("mul", {{"X", {x}}, {"Y", {plain<float>({2, 2, 1}, {1, 1, 1, 1})}}}, {"Out"},
+                                {attr("y_num_col_dims", 2)})[0];
+        CHECK(numbers<float>(flat) == Floats{10, 26});
+        CHECK_THROWS_AS(apply("mul", {{"X", {x}}, {"Y", {y}}}, {"Out"}, {attr("x_num_col_dims", 0)}), InvalidProgram);
+        CHECK_THROWS_AS(apply("mul", {{"X", {x}}, {"Y", {y}}}, {"Out"}), ShapeMismatch);
+      },
+      lod_test::replace_by_blas);
 }
 
 TEST_CASE("fc: a product, a bias, and perhaps no negative numbers") {
-  const auto x = ragged<float>({1, 0, 1}, {2}, {1, 2, -3, -4});
-  const auto w = plain<float>({2, 1}, {10, 1}), b = plain<float>({1, 1}, {5});
-  const auto y = apply("fc", {{"Input", {x}}, {"W", {w}}, {"Bias", {b}}}, {"Out"})[0];
-  CHECK(numbers<float>(y) == Floats{17, -29});
-  CHECK(y.lod() == x.lod());
-  CHECK(numbers<float>(apply("fc", {{"Input", {x}}, {"W", {w}}}, {"Out"},
-                             {attr("activation_type", std::string("relu"))})[0]) == Floats{12, 0});
-  CHECK_THROWS_AS(apply("fc", {{"Input", {x}}, {"W", {w}}}, {"Out"}, {attr("activation_type", std::string("tanh"))}),
-                  InvalidProgram);
+  lod_test::by_each_library(
+      [] {
+        const auto x = ragged<float>({1, 0, 1}, {2}, {1, 2, -3, -4});
+        const auto w = plain<float>({2, 1}, {10, 1}), b = plain<float>({1, 1}, {5});
+        const auto y = apply("fc", {{"Input", {x}}, {"W", {w}}, {"Bias", {b}}}, {"Out"})[0];
+        CHECK(numbers<float>(y) == Floats{17, -29});
+        CHECK(y.lod() == x.lod());
+        CHECK(numbers<float>(apply("fc", {{"Input", {x}}, {"W", {w}}}, {"Out"},
+                                   {attr("activation_type", std::string("relu"))})[0]) == Floats{12, 0});
+        CHECK_THROWS_AS(
+            apply("fc", {{"Input", {x}}, {"W", {w}}}, {"Out"}, {attr("activation_type", std::string("tanh"))}),
+            InvalidProgram);
+      },
+      lod_test::replace_by_blas);
 }
 
 TEST_CASE("matmul, matmul_v2: matrices of a batch, transposed or not") {
-  const auto a = two_by_three(), b = plain<float>({3, 1}, {1, 10, 100});
-  CHECK(of_both("matmul", a, b, {attr("alpha", 2.0f)}) == Floats{642, 1308});
-  CHECK(of_both("matmul_v2", a, b) == Floats{321, 654});
-  CHECK(of_both("matmul", b, a, {attr("transpose_X", true), attr("transpose_Y", true)}) == Floats{321, 654});
-  CHECK(of_both("matmul_v2", b, a, {attr("trans_x", true), attr("trans_y", true)}) == Floats{321, 654});
-  // The same matrix for each of a batch, and vectors.
-  const auto batch = plain<float>({2, 1, 3}, {1, 2, 3, 4, 5, 6});
-  const auto y = apply("matmul_v2", {{"X", {batch}}, {"Y", {b}}}, {"Out"})[0];
-  CHECK(y.shape() == Shape{2, 1, 1});
-  CHECK(numbers<float>(y) == Floats{321, 654});
-  const auto vector = plain<float>({3}, {1, 10, 100});
-  CHECK(apply("matmul_v2", {{"X", {a}}, {"Y", {vector}}}, {"Out"})[0].shape() == Shape{2});
-  CHECK(of_both("matmul", vector, vector) == Floats{10101});
-  CHECK_THROWS_AS(of_both("matmul", a, a), ShapeMismatch);
+  lod_test::by_each_library(
+      [] {
+        const auto a = two_by_three(), b = plain<float>({3, 1}, {1, 10, 100});
+        CHECK(of_both("matmul", a, b, {attr("alpha", 2.0f)}) == Floats{642, 1308});
+        CHECK(of_both("matmul_v2", a, b) == Floats{321, 654});
+        CHECK(of_both("matmul", b, a, {attr("transpose_X", true), attr("transpose_Y", true)}) == Floats{321, 654});
+        CHECK(of_both("matmul_v2", b, a, {attr("trans_x", true), attr("trans_y", true)}) == Floats{321, 654});
+        // The same matrix for each of a batch, and vectors.
+        const auto batch = plain<float>({2, 1, 3}, {1, 2, 3, 4, 5, 6});
+        const auto y = apply("matmul_v2", {{"X", {batch}}, {"Y", {b}}}, {"Out"})[0];
+        CHECK(y.shape() == Shape{2, 1, 1});
+        CHECK(numbers<float>(y) == Floats{321, 654});
+        const auto vector = plain<float>({3}, {1, 10, 100});
+        CHECK(apply("matmul_v2", {{"X", {a}}, {"Y", {vector}}}, {"Out"})[0].shape() == Shape{2});
+        CHECK(of_both("matmul", vector, vector) == Floats{10101});
+        CHECK_THROWS_AS(of_both("matmul", a, a), ShapeMismatch);
+      },
+      lod_test::replace_by_blas);
 }
 
 TEST_CASE("elementwise_*: Y stands at axis of X, by default at its end") {

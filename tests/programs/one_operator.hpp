@@ -10,7 +10,7 @@
 #include <lod/scope.hpp>
 
 #ifdef LOD_TEST_THRUST
-#  include "image_libraries.hpp"
+#  include "other_libraries.hpp"
 #  include "support/run_on_thrust.hpp"
 #endif
 
@@ -161,7 +161,7 @@ inline void check_on_thrust([[maybe_unused]] const lod::ProgramDesc& program,
                             [[maybe_unused]] const lod::RunOptions& options,
                             [[maybe_unused]] const std::vector<lod::AnyLoDTensor>& expected) {
 #ifdef LOD_TEST_THRUST
-  if (is_by_dnnl || !runs_on_thrust(program.blocks[0].ops[0].type)) return;
+  if (is_by_another || !runs_on_thrust(program.blocks[0].ops[0].type)) return;
   lod::Scope scope;
   const std::vector<lod::AnyLoDTensor> found = run_on_thrust(program, scope, options);
   REQUIRE(found.size() == expected.size());

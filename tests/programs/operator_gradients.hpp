@@ -3,7 +3,7 @@
 /// The gradients of operators, as these describe them.
 #pragma once
 
-#include "programs/image_libraries.hpp"
+#include "programs/other_libraries.hpp"
 #include "programs/one_operator.hpp"
 #include "support/count_allocations.hpp"
 #include "support/gradient.hpp"

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Gradients of operators, against differences. paddle_training_test.py compares training with PaddlePaddle itself.
 #include "programs/operator_gradients.hpp"
+#include "programs/other_libraries.hpp"
 #include "support/count_allocations.hpp"
 
 #include <doctest/doctest.h>
@@ -47,6 +48,8 @@ lod::LoDTensor<double> drawn(const Shape& shape, lod_test::Engine& random, bool 
   return plain<double>(shape, values);
 }
 
+Inputs pairs(const Shape& x, const Shape& y) { return {{"X", {x}}, {"Y", {y}}}; }
+
 void check_gradient(const DenseSample& sample) {
   lod_test::Engine random(lod_test::first_seed());
   lod_test::GradientSample all{sample.type, {}, {sample.output}, sample.attrs, {}, sample.type != "cast"};
@@ -79,8 +82,30 @@ TEST_CASE("activations: gradients are those of differences") {
   check_gradient({"swish", x, "Out", {attr("beta", 0.7f)}});
 }
 
+TEST_CASE("products of matrices: gradients are those of differences") {
+  lod_test::by_each_library(
+      [] {
+        check_gradient({"mul", pairs({2, 3, 2}, {6, 2})});
+        check_gradient({"mul", pairs({2, 3, 2}, {2, 1, 3}), "Out", {attr("x_num_col_dims", 2)}});
+        for (const bool x : {false, true}) {  // transposed
+          for (const bool y : {false, true}) {
+            const Shape left = x ? Shape{3, 2} : Shape{2, 3}, right = y ? Shape{4, 3} : Shape{3, 4};
+            const Attrs attrs = {attr("trans_x", x), attr("trans_y", y)};
+            check_gradient({"matmul",
+                            pairs(Shape(2, left), right),
+                            "Out",
+                            {attr("transpose_X", x), attr("transpose_Y", y), attr("alpha", 0.5f)}});
+            check_gradient({"matmul_v2", pairs(left, Shape(2, right)), "Out", attrs});
+            check_gradient({"matmul_v2", pairs({3}, right), "Out", attrs});
+            check_gradient({"matmul_v2", pairs(left, {3}), "Out", attrs});
+          }
+        }
+        check_gradient({"bmm", pairs({2, 3, 2}, {2, 2, 3})});
+      },
+      lod_test::replace_by_blas);
+}
+
 TEST_CASE("operators on dense tensors: gradients are those of differences") {
-  const auto pairs = [](const Shape& x, const Shape& y) { return Inputs{{"X", {x}}, {"Y", {y}}}; };
   for (const char* const type : {"add", "sub", "mul", "div", "max", "min", "pow"}) {
     const std::string name = std::string("elementwise_") + type;
     const bool positive = name == "elementwise_pow";
@@ -90,21 +115,6 @@ TEST_CASE("operators on dense tensors: gradients are those of differences") {
   }
   check_gradient({"elementwise_mul", pairs({3, 3}, {3, 1})});
   check_gradient({"elementwise_sub", pairs({4}, {2, 3, 4})});
-  check_gradient({"mul", pairs({2, 3, 2}, {6, 2})});
-  check_gradient({"mul", pairs({2, 3, 2}, {2, 1, 3}), "Out", {attr("x_num_col_dims", 2)}});
-  for (const bool x : {false, true}) {  // transposed
-    for (const bool y : {false, true}) {
-      const Shape left = x ? Shape{3, 2} : Shape{2, 3}, right = y ? Shape{4, 3} : Shape{3, 4};
-      const Attrs attrs = {attr("trans_x", x), attr("trans_y", y)};
-      check_gradient({"matmul",
-                      pairs(Shape(2, left), right),
-                      "Out",
-                      {attr("transpose_X", x), attr("transpose_Y", y), attr("alpha", 0.5f)}});
-      check_gradient({"matmul_v2", pairs(left, Shape(2, right)), "Out", attrs});
-      check_gradient({"matmul_v2", pairs({3}, right), "Out", attrs});
-      check_gradient({"matmul_v2", pairs(left, {3}), "Out", attrs});
-    }
-  }
   const Inputs x = {{"X", {Shape{2, 3, 4}}}};
   check_gradient({"mean", x});
   check_gradient({"scale", x, "Out", {attr("scale", 2.0f), attr("bias", 1.0f)}});
@@ -160,7 +170,6 @@ TEST_CASE("operators on dense tensors: gradients are those of differences") {
   const auto columns = plain<std::int64_t>({3}, {2, 0, 2});
   check_gradient({"index_select", x, "Out", {attr("dim", 1)}, {}, {{"Index", columns}}});
   check_gradient({"gather", x, "Out", {attr("axis", -1)}, {}, {{"Index", columns}}});
-  check_gradient({"bmm", pairs({2, 3, 2}, {2, 2, 3})});
   const auto choice = plain<std::int32_t>({3, 1}, {1, 0, 1});
   check_gradient({"multiplex", {{"X", {Shape{3, 2}, Shape{3, 2}}}}, "Out", {}, {}, {{"Ids", choice}}});
   check_gradient({"add_position_encoding", {{"X", {Shape{2, 3, 4}}}}, "Out", {attr("alpha", 0.5f)}});

@@ -49,57 +49,83 @@ class Broadcast {
     }
     if (&longer == &y) std::swap(dims[0], dims[1]);
     std::array<std::int64_t, Shape::max_rank> all = {};
+    std::array<std::int64_t, Shape::max_rank> apart[2] = {};
     std::int64_t strides[2] = {1, 1};
     for (std::size_t dim = rank; dim-- > 0;) {
       if (dims[0][dim] != dims[1][dim] && dims[0][dim] != 1 && dims[1][dim] != 1) throw_mismatch(x, y, axis);
       all[dim] = dims[0][dim] == 1 ? dims[1][dim] : dims[0][dim];
       for (std::size_t which = 0; which < 2; ++which) {
-        strides_[which][dim] = dims[which][dim] == 1 ? 0 : strides[which];
+        apart[which][dim] = dims[which][dim] == 1 ? 0 : strides[which];
         strides[which] *= dims[which][dim];
       }
     }
     shape_ = Shape(std::span<const std::int64_t>(all.data(), rank));
+    repeats_row_of_y_ =
+        rank > 0 && apart[1][0] == 0 && std::equal(apart[0].begin() + 1, apart[0].end(), apart[1].begin() + 1);
+    if (std::find(shape_.begin(), shape_.end(), 0) != shape_.end()) return;
+    for (std::size_t dim = 0; dim < rank; ++dim) {
+      if (all[dim] == 1) continue;
+      const bool joins = rank_ > 0 && strides_[0][rank_ - 1] == all[dim] * apart[0][dim] &&
+                         strides_[1][rank_ - 1] == all[dim] * apart[1][dim];
+      if (!joins) dims_[rank_++] = 1;
+      dims_[rank_ - 1] *= all[dim];
+      for (std::size_t which = 0; which < 2; ++which) strides_[which][rank_ - 1] = apart[which][dim];
+    }
   }
 
   /// The common shape.
   const Shape& shape() const noexcept { return shape_; }
   /// Whether x has the common shape and y is one row for all of its rows.
-  bool repeats_row_of_y() const noexcept {
-    if (shape_.empty() || strides_[1][0] != 0) return false;
-    return std::equal(strides_[0].begin() + 1, strides_[0].end(), strides_[1].begin() + 1);
-  }
+  bool repeats_row_of_y() const noexcept { return repeats_row_of_y_; }
 
+  /// Calls f(i, j, k, count, moves_x, moves_y) for runs of elements, in their order: the places in x and y of the first
+  /// of `count` elements, its place among all, and whether the places in x, or y, move with each element.
+  template <class F>
+  void for_each_run(const F& f) const {
+    if (std::find(shape_.begin(), shape_.end(), 0) != shape_.end()) return;
+    if (rank_ == 0) return f(0, 0, 0, 1, true, true);
+    const std::size_t last = rank_ - 1;
+    const bool moves[2] = {strides_[0][last] != 0, strides_[1][last] != 0};
+    std::array<std::int64_t, Shape::max_rank> at{};
+    std::int64_t firsts[2] = {0, 0};
+    for (std::int64_t place = 0;; place += dims_[last]) {
+      f(firsts[0], firsts[1], place, dims_[last], moves[0], moves[1]);
+      std::size_t dim = last;
+      do {
+        if (dim-- == 0) return;
+        for (std::size_t which = 0; which < 2; ++which) firsts[which] += strides_[which][dim];
+        if (++at[dim] < dims_[dim]) break;
+        for (std::size_t which = 0; which < 2; ++which) firsts[which] -= dims_[dim] * strides_[which][dim];
+        at[dim] = 0;
+      } while (true);
+    }
+  }
   /// Calls f(i, j) with the places in x and y of each element, in the order of the elements.
   template <class F>
   void for_each_pair(const F& f) const {
-    const std::int64_t count = shape_.elements();
-    if (count == 0) return;
-    const std::size_t last = shape_.empty() ? 0 : shape_.size() - 1;
-    const std::int64_t inner = shape_.empty() ? 1 : shape_.back();
-    const std::int64_t x_step = shape_.empty() ? 0 : strides_[0][last], y_step = shape_.empty() ? 0 : strides_[1][last];
-    std::array<std::int64_t, Shape::max_rank> at{};
-    for (std::int64_t done = 0; done < count; done += inner) {
-      std::int64_t x_first = 0, y_first = 0;
-      for (std::size_t dim = 0; dim < last; ++dim) {
-        x_first += at[dim] * strides_[0][dim];
-        y_first += at[dim] * strides_[1][dim];
-      }
-      if (x_step == 1 && y_step == 1) {
-        for (std::int64_t i = 0; i < inner; ++i) f(x_first + i, y_first + i);
+    for_each_run([&](std::int64_t i, std::int64_t j, std::int64_t, std::int64_t count, bool moves_x, bool moves_y) {
+      for (std::int64_t n = 0; n < count; ++n) f(moves_x ? i + n : i, moves_y ? j + n : j);
+    });
+  }
+  /// to[k] = f(a, b, k) for each element k, with its numbers in x and y.
+  template <class F, class T, class U>
+  void for_each_number(const F& f, const T* x, const T* y, U* to) const {
+    for_each_run([&](std::int64_t i, std::int64_t j, std::int64_t k, std::int64_t count, bool moves_x, bool moves_y) {
+      const std::int64_t end = k + count;
+      if (moves_x && moves_y) {
+        for (; k < end; ++k) to[k] = f(x[i++], y[j++], k);
+      } else if (moves_x) {
+        for (const T b = y[j]; k < end; ++k) to[k] = f(x[i++], b, k);
       } else {
-        for (std::int64_t i = 0; i < inner; ++i) f(x_first + i * x_step, y_first + i * y_step);
+        for (const T a = x[i]; k < end; ++k) to[k] = f(a, y[j++], k);
       }
-      for (std::size_t dim = last; dim-- > 0;) {
-        if (++at[dim] < shape_[dim]) break;
-        at[dim] = 0;
-      }
-    }
+    });
   }
   /// z = f(x, y).
   template <Executor E, class F, class T, class U>
   void combine(const E& executor, const F& f, const T* x, const T* y, U* z) const {
     if constexpr (operation::on_cpu<E>) {
-      for_each_pair([&](std::int64_t i, std::int64_t j) { *z++ = f(x[i], y[j]); });
+      for_each_number([&](T a, T b, std::int64_t) { return f(a, b); }, x, y, z);
     } else {
       operation::for_each_place(executor, shape_.elements(), Combined<F, T, U>{PairsOfPlaces(*this), f, x, y, z});
     }
@@ -111,8 +137,8 @@ class Broadcast {
     std::int64_t dims[Shape::max_rank] = {};
     std::int64_t steps[2][Shape::max_rank] = {};
 
-    explicit PairsOfPlaces(const Broadcast& of) noexcept : rank(static_cast<int>(of.shape_.size())) {
-      std::copy(of.shape_.begin(), of.shape_.end(), dims);
+    explicit PairsOfPlaces(const Broadcast& of) noexcept : rank(static_cast<int>(of.rank_)) {
+      std::copy_n(of.dims_.begin(), rank, dims);
       for (std::size_t which = 0; which < 2; ++which) std::copy_n(of.strides_[which].begin(), rank, steps[which]);
     }
     /// The places in x and y of element `at` of their combination.
@@ -160,6 +186,11 @@ class Broadcast {
   }
 
   Shape shape_;
+  bool repeats_row_of_y_ = false;
+  // Neighbouring dimensions that x and y both repeat, or both have next to each other, are one here; those of 1 are
+  // none.
+  std::size_t rank_ = 0;
+  std::array<std::int64_t, Shape::max_rank> dims_{};
   std::array<std::int64_t, Shape::max_rank> strides_[2]{};
 };
 

@@ -17,6 +17,7 @@
 #include <cmath>
 #include <concepts>
 #include <cstdint>
+#include <functional>
 
 namespace lod::inline LOD_INTERFACE::inline LOD_TARGET::operators_of_programs {
 
@@ -125,7 +126,7 @@ RunOperator<E> elementwise_grad(const OperatorArguments& op) {
       using T = typename decltype(element)::type;
       const T *const left = call.template view<T>(x).data(), *const right = call.template view<T>(y).data();
       const T* const given = numbers_of<T>(call, dz, both.shape());
-      const auto write = [&](const Slot& slot, const auto& like, const auto& term, const auto& place) {
+      const auto write = [&](const Slot& slot, const auto& like, const auto& term) {
         if (!slot) return;
         if constexpr (!operation::on_cpu<E>) {
           auto out = call.output_bytes(slot, like.data_type(), like.lod(), like.row_shape(), like.rows());
@@ -140,20 +141,27 @@ RunOperator<E> elementwise_grad(const OperatorArguments& op) {
           operation::for_each_place(call.executor(), count, sums);
         } else if (like.shape() == both.shape()) {
           auto out = call.output_bytes(slot, like.data_type(), like.lod(), like.row_shape(), like.rows());
-          T* to = out.template elements<T>();
-          const T* g = given;
-          both.for_each_pair([&](std::int64_t i, std::int64_t j) { *to++ = term(left[i], right[j], *g++); });
+          both.for_each_number([&](T p, T q, std::int64_t k) { return term(p, q, given[k]); }, left, right,
+                               out.template elements<T>());
         } else {
           write_sums<T>(call, slot, like, [&](double* sums) {
-            const T* g = given;
-            both.for_each_pair([&](std::int64_t i, std::int64_t j) {
-              sums[place(i, j)] += static_cast<double>(term(left[i], right[j], *g++));
+            both.for_each_run([&](std::int64_t i, std::int64_t j, std::int64_t k, std::int64_t count, bool moves_x,
+                                  bool moves_y) {
+              const auto number = [&](std::int64_t n) {
+                return static_cast<double>(term(left[moves_x ? i + n : i], right[moves_y ? j + n : j], given[k + n]));
+              };
+              double* const to = sums + (&slot == &dx ? i : j);
+              if (&slot == &dx ? moves_x : moves_y) {
+                for (std::int64_t n = 0; n < count; ++n) to[n] += number(n);
+              } else {
+                *to = folded(*to, 0.0, std::plus<>(), count, number);
+              }
             });
           });
         }
       };
-      write(dx, a, F::template to_x<T>, [](std::int64_t i, std::int64_t) { return i; });
-      write(dy, b, F::template to_y<T>, [](std::int64_t, std::int64_t j) { return j; });
+      write(dx, a, F::template to_x<T>);
+      write(dy, b, F::template to_y<T>);
     });
   };
 }

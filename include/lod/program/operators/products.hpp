@@ -24,6 +24,17 @@
 
 namespace lod::inline LOD_INTERFACE::inline LOD_TARGET::operators_of_programs {
 
+/// The library's own products of matrices, for all executors; `multiply` is `operation::matrix_product`. The operators
+/// below take another class with this function in its place.
+struct OwnProducts {
+  template <Executor E, class T>
+  static void multiply(const E& executor, bool transpose_a, bool transpose_b, std::int64_t m, std::int64_t n,
+                       std::int64_t k, double alpha, const T* a, std::int64_t lda, const T* b, std::int64_t ldb,
+                       double beta, T* c, std::int64_t ldc) {
+    operation::matrix_product<E, T>(executor, transpose_a, transpose_b, m, n, k, alpha, a, lda, b, ldb, beta, c, ldc);
+  }
+};
+
 /// The factors X and Y of a product as matrices: a given number of their first dimensions are the rows.
 struct FlattenedProduct {
   Shape rows;              ///< of X
@@ -49,7 +60,7 @@ struct FlattenedProduct {
 
 /// Out = X Y (+ bias), where a given number of first dimensions of X and of Y are the rows of a matrix. Out has the
 /// levels of X.
-template <Executor E>
+template <Executor E, class Products = OwnProducts>
 RunOperator<E> flattened_product(const OperatorArguments& op, const Slot& x, const Slot& y, const Slot& bias,
                                  std::int32_t x_rows, std::int32_t y_rows, bool is_rectified) {
   const Slot out = op.output("Out");
@@ -71,8 +82,8 @@ RunOperator<E> flattened_product(const OperatorArguments& op, const Slot& x, con
       auto product = call.output_bytes(out, a.data_type(), rows.followed_by(columns), a);
       T* const to = product.template elements<T>();
       if (added) operation::repeat_row(call.executor(), added, n, rows.elements(), to);
-      operation::matrix_product<E, T>(call.executor(), false, false, rows.elements(), n, inner, 1, left_numbers, inner,
-                                      right_numbers, n, added ? 1 : 0, to, n);
+      Products::template multiply<E, T>(call.executor(), false, false, rows.elements(), n, inner, 1, left_numbers,
+                                        inner, right_numbers, n, added ? 1 : 0, to, n);
       if (is_rectified) operation::map_numbers(call.executor(), to, rows.elements() * n, to, Relu());
     });
   };
@@ -85,24 +96,25 @@ inline std::int32_t dimensions_of_rows(const OperatorArguments& op, std::string_
 }
 
 /// mul: X, Y -> Out; x_num_col_dims = 1, y_num_col_dims = 1.
-template <Executor E>
+template <Executor E, class Products = OwnProducts>
 RunOperator<E> mul(const OperatorArguments& op) {
-  return flattened_product<E>(op, op.input("X"), op.input("Y"), Slot(), dimensions_of_rows(op, "x_num_col_dims"),
-                              dimensions_of_rows(op, "y_num_col_dims"), false);
+  return flattened_product<E, Products>(op, op.input("X"), op.input("Y"), Slot(),
+                                        dimensions_of_rows(op, "x_num_col_dims"),
+                                        dimensions_of_rows(op, "y_num_col_dims"), false);
 }
 
 /// fc: Input, W, Bias? -> Out; in_num_col_dims = 1, activation_type = "" or "relu".
-template <Executor E>
+template <Executor E, class Products = OwnProducts>
 RunOperator<E> fc(const OperatorArguments& op) {
   op.expect_attr("padding_weights", false);
   const std::string activation = op.attr("activation_type", "");
   if (!activation.empty() && activation != "relu") op.refuse_attr("activation_type", "\"\" or \"relu\"");
-  return flattened_product<E>(op, op.input("Input"), op.input("W"), op.optional_input("Bias"),
-                              dimensions_of_rows(op, "in_num_col_dims"), 1, !activation.empty());
+  return flattened_product<E, Products>(op, op.input("Input"), op.input("W"), op.optional_input("Bias"),
+                                        dimensions_of_rows(op, "in_num_col_dims"), 1, !activation.empty());
 }
 
 /// mul_grad: X, Y, Out@GRAD -> X@GRAD?, Y@GRAD?; attributes as `mul`.
-template <Executor E>
+template <Executor E, class Products = OwnProducts>
 RunOperator<E> mul_grad(const OperatorArguments& op) {
   const Slot x = op.input("X"), y = op.input("Y"), dz = op.input("Out@GRAD");
   const Slot dx = op.optional_output("X@GRAD"), dy = op.optional_output("Y@GRAD");
@@ -118,13 +130,13 @@ RunOperator<E> mul_grad(const OperatorArguments& op) {
       const T* const given = numbers_of<T>(call, dz, sizes.rows.followed_by(sizes.columns));
       if (dx) {
         auto out = call.output_bytes(dx, a.data_type(), a.lod(), a.row_shape(), a.rows());
-        operation::matrix_product<E, T>(call.executor(), false, true, m, k, n, 1, given, n, right, n, 0,
-                                        out.template elements<T>(), k);
+        Products::template multiply<E, T>(call.executor(), false, true, m, k, n, 1, given, n, right, n, 0,
+                                          out.template elements<T>(), k);
       }
       if (dy) {
         auto out = call.output_bytes(dy, b.data_type(), b.lod(), b.row_shape(), b.rows());
-        operation::matrix_product<E, T>(call.executor(), true, false, k, n, m, 1, left, k, given, n, 0,
-                                        out.template elements<T>(), n);
+        Products::template multiply<E, T>(call.executor(), true, false, k, n, m, 1, left, k, given, n, 0,
+                                          out.template elements<T>(), n);
       }
     });
   };
@@ -184,7 +196,7 @@ class BatchedProduct {
   bool fits_;
 };
 
-template <Executor E>
+template <Executor E, class Products = OwnProducts>
 RunOperator<E> batched_product(const OperatorArguments& op, bool transpose_x, bool transpose_y, float alpha) {
   const Slot x = op.input("X"), y = op.input("Y"), out = op.output("Out");
   return [=](OperatorCall<E>& call) {
@@ -196,15 +208,15 @@ RunOperator<E> batched_product(const OperatorArguments& op, bool transpose_x, bo
       auto product = call.output_bytes(out, a.data_type(), sizes.shape, a);
       T* const to = product.template elements<T>();
       sizes.for_each([&](std::int64_t i, std::int64_t j, std::int64_t place) {
-        operation::matrix_product<E, T>(call.executor(), transpose_x, transpose_y, sizes.m, sizes.n, sizes.k,
-                                        static_cast<double>(alpha), from + i, sizes.left_columns, by + j,
-                                        sizes.right_columns, 0, to + place, sizes.n);
+        Products::template multiply<E, T>(call.executor(), transpose_x, transpose_y, sizes.m, sizes.n, sizes.k,
+                                          static_cast<double>(alpha), from + i, sizes.left_columns, by + j,
+                                          sizes.right_columns, 0, to + place, sizes.n);
       });
     });
   };
 }
 /// The gradients of batched products: X, Y, Out@GRAD -> X@GRAD?, Y@GRAD?
-template <Executor E>
+template <Executor E, class Products = OwnProducts>
 RunOperator<E> batched_product_grad(const OperatorArguments& op, bool transpose_x, bool transpose_y, float alpha) {
   const Slot x = op.input("X"), y = op.input("Y"), dz = op.input("Out@GRAD");
   const Slot dx = op.optional_output("X@GRAD"), dy = op.optional_output("Y@GRAD");
@@ -230,8 +242,8 @@ RunOperator<E> batched_product_grad(const OperatorArguments& op, bool transpose_
       const auto product = [&](bool transpose_a, bool transpose_b, std::int64_t rows, std::int64_t columns,
                                std::int64_t terms, const T* p, std::int64_t p_step, const T* q, std::int64_t q_step,
                                T* to) {
-        operation::matrix_product<E, T>(call.executor(), transpose_a, transpose_b, rows, columns, terms, factor, p,
-                                        p_step, q, q_step, 1, to, columns);
+        Products::template multiply<E, T>(call.executor(), transpose_a, transpose_b, rows, columns, terms, factor, p,
+                                          p_step, q, q_step, 1, to, columns);
       };
       write(dx, a, [&](const T*, const T* q, const T* g, T* to) {
         transpose_x ? product(transpose_y, true, k, m, n, q, y_step, g, n, to)
@@ -246,16 +258,16 @@ RunOperator<E> batched_product_grad(const OperatorArguments& op, bool transpose_
 }
 
 /// matmul: X, Y -> Out; transpose_X = false, transpose_Y = false, alpha = 1; and matmul_grad.
-template <Executor E, bool is_gradient = false>
+template <Executor E, bool is_gradient = false, class Products = OwnProducts>
 RunOperator<E> matmul(const OperatorArguments& op) {
   op.expect_attr("head_number", 1);
-  constexpr auto* product = is_gradient ? batched_product_grad<E> : batched_product<E>;
+  constexpr auto* product = is_gradient ? batched_product_grad<E, Products> : batched_product<E, Products>;
   return product(op, op.attr("transpose_X", false), op.attr("transpose_Y", false), op.attr("alpha", 1.0f));
 }
 /// matmul_v2: X, Y -> Out; trans_x = false, trans_y = false; and matmul_v2_grad.
-template <Executor E, bool is_gradient = false>
+template <Executor E, bool is_gradient = false, class Products = OwnProducts>
 RunOperator<E> matmul_v2(const OperatorArguments& op) {
-  constexpr auto* product = is_gradient ? batched_product_grad<E> : batched_product<E>;
+  constexpr auto* product = is_gradient ? batched_product_grad<E, Products> : batched_product<E, Products>;
   return product(op, op.attr("trans_x", false), op.attr("trans_y", false), 1.0f);
 }
 

@@ -15,6 +15,7 @@
 #include <lod/ops/sequence_pool.hpp>
 #include <lod/ops/staging.hpp>
 #include <lod/program/operator.hpp>
+#include <lod/program/operators/elementwise.hpp>
 #include <lod/program/operators/shapes.hpp>
 
 #include <algorithm>
@@ -115,42 +116,44 @@ class ReducedAxes {
   std::int64_t each = 1;     ///< the elements of each
 
   /// `axes` as in `reduction`; all of them if there are none.
-  ReducedAxes(const Shape& from, const std::vector<std::int64_t>& axes, bool keeps_dims) : from_(from) {
-    is_reduced_.fill(axes.empty());
-    for (const std::int64_t axis : axes) is_reduced_[axis_of(axis, from.size())] = true;
-    for (std::size_t dim = from.size(); dim-- > 0;) {
-      strides_[dim] = is_reduced_[dim] ? 0 : results;
-      (is_reduced_[dim] ? each : results) *= from[dim];
-    }
-    for (std::size_t dim = 0; dim < from.size(); ++dim) {
-      if (!is_reduced_[dim] || keeps_dims) shape = shape.followed_by({is_reduced_[dim] ? 1 : from[dim]});
-    }
-  }
+  ReducedAxes(const Shape& from, const std::vector<std::int64_t>& axes, bool keeps_dims)
+      : ReducedAxes(from, IsReduced(from, axes), keeps_dims) {}
 
   /// Whether rows stay rows.
-  bool keeps_rows() const noexcept { return !from_.empty() && !is_reduced_[0]; }
-  /// Calls f(element, result) with the place of each element and of its result, in the order of the elements.
+  bool keeps_rows() const noexcept { return keeps_rows_; }
+  /// Calls f(element, result, count, moves) for runs of elements, in their order: the places of the first of `count`
+  /// elements and of its result, which is that of the whole run unless it moves with each element.
   template <class F>
-  void for_each(const F& f) const {
-    if (each == 0 || results == 0) return;
-    const std::size_t last = from_.size() - 1;
-    const std::int64_t inner = from_[last], step = strides_[last];
-    std::array<std::int64_t, Shape::max_rank> at{};
-    for (std::int64_t done = 0; done < results * each; done += inner) {
-      std::int64_t place = 0;
-      for (std::size_t dim = 0; dim < last; ++dim) place += at[dim] * strides_[dim];
-      for (std::int64_t i = 0; i < inner; ++i) f(done + i, place + i * step);
-      for (std::size_t dim = last; dim-- > 0;) {
-        if (++at[dim] < from_[dim]) break;
-        at[dim] = 0;
-      }
-    }
+  void for_each_run(const F& f) const {
+    repeated_.for_each_run([&](std::int64_t element, std::int64_t result, std::int64_t, std::int64_t count, bool,
+                               bool moves) { f(element, result, count, moves); });
   }
 
  private:
-  Shape from_;
-  std::array<bool, Shape::max_rank> is_reduced_{};
-  std::array<std::int64_t, Shape::max_rank> strides_{};
+  /// Which dimensions are reduced.
+  struct IsReduced : std::array<bool, Shape::max_rank> {
+    IsReduced(const Shape& from, const std::vector<std::int64_t>& axes) {
+      fill(axes.empty());
+      for (const std::int64_t axis : axes) (*this)[axis_of(axis, from.size())] = true;
+    }
+    /// The shape with dimensions of 1 in the place of the reduced ones, or without these.
+    Shape results(const Shape& from, bool keeps_dims) const {
+      Shape shape;
+      for (std::size_t dim = 0; dim < from.size(); ++dim) {
+        if (!(*this)[dim] || keeps_dims) shape = shape.followed_by({(*this)[dim] ? 1 : from[dim]});
+      }
+      return shape;
+    }
+  };
+  ReducedAxes(const Shape& from, const IsReduced& is_reduced, bool keeps_dims)
+      : shape(is_reduced.results(from, keeps_dims)),
+        keeps_rows_(!from.empty() && !is_reduced[0]),
+        repeated_(from, is_reduced.results(from, true), -1) {
+    for (std::size_t dim = 0; dim < from.size(); ++dim) (is_reduced[dim] ? each : results) *= from[dim];
+  }
+
+  bool keeps_rows_;
+  Broadcast repeated_;  ///< the results, to the shape of the elements
 };
 
 template <class F, class T, class E>
@@ -161,8 +164,16 @@ void reduce(const OperatorCall<E>& call, const Slot& x, const Slot& out, const R
   const Workspace::Loan<A> all(call.executor().workspace(), axes.results);
   auto y = call.output_bytes(out, from.data_type(), axes.shape, axes.keeps_rows() ? from : AnyLoDTensor());
   std::fill_n(all.data(), axes.results, F::template begin<T>());
-  axes.for_each([&](std::int64_t element, std::int64_t result) {
-    all[result] = F::add(all[result], static_cast<A>(values[element]));
+  axes.for_each_run([&](std::int64_t element, std::int64_t result, std::int64_t count, bool moves) {
+    const T* const run = values + element;
+    A* const to = all.data() + result;
+    if (moves) {
+      for (std::int64_t n = 0; n < count; ++n) to[n] = F::add(to[n], static_cast<A>(run[n]));
+    } else {
+      *to = folded(
+          *to, F::template begin<T>(), [](A a, A b) { return F::add(a, b); }, count,
+          [run](std::int64_t n) { return static_cast<A>(run[n]); });
+    }
   });
   T* const to = y.template elements<T>();
   for (std::int64_t i = 0; i < axes.results; ++i) to[i] = static_cast<T>(F::end(all[i], axes.each));
@@ -258,8 +269,12 @@ RunOperator<E> reduction_grad(const OperatorArguments& op) {
       auto out = call.output_bytes(dx, from.data_type(), from.lod(), from.row_shape(), from.rows());
       T* const to = out.template elements<T>();
       if constexpr (operation::on_cpu<E>) {
-        axes.for_each(
-            [&](std::int64_t i, std::int64_t k) { to[i] = F::to_x(values[i], results[k], given[k], axes.each); });
+        axes.for_each_run([&](std::int64_t first, std::int64_t result, std::int64_t count, bool moves) {
+          for (std::int64_t n = 0; n < count; ++n) {
+            const std::int64_t i = first + n, k = moves ? result + n : result;
+            to[i] = F::to_x(values[i], results[k], given[k], axes.each);
+          }
+        });
       } else {
         static_assert(is_mean, "elsewhere than on the CPU, of all elements alone");
         const operation::WholeBatch<E> batch(call.executor(), axes.each);

@@ -109,6 +109,24 @@ void write_shape(const OperatorCall<E>& call, const Slot& x_shape, const typenam
   if (x_shape) static_cast<void>(call.output_bytes(x_shape, x.data_type(), LoD(), x.shape(), 0));
 }
 
+/// a combined with f(0) to f(count - 1) by `add`, for which `nothing` changes nothing. There are eight partial results,
+/// so that no addition waits for the one before it.
+template <class A, class Add, class F>
+A folded(A a, A nothing, const Add& add, std::int64_t count, const F& f) {
+  constexpr std::int64_t lanes = 8;
+  std::int64_t i = 0;
+  if (count >= 2 * lanes) {
+    A partial[lanes];
+    std::fill_n(partial, lanes, nothing);
+    for (; i + lanes <= count; i += lanes) {
+      for (std::int64_t lane = 0; lane < lanes; ++lane) partial[lane] = add(partial[lane], f(i + lane));
+    }
+    for (const A& one : partial) a = add(a, one);
+  }
+  for (; i < count; ++i) a = add(a, f(i));
+  return a;
+}
+
 /// Writes an output with the structure of `like` whose numbers are sums: add(sums) adds to sums that begin at 0.
 template <class T, class E, class F>
 void write_sums(const OperatorCall<E>& call, const Slot& slot, const AnyLoDTensor& like, const F& add) {

@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
-// Operators on images, by oneDNN in the place of the library's own ones, by threads, and in either order of dimensions.
-// More cases that hold for both libraries are in gradients.cpp and other_operators.cpp: `by_each_library` runs them.
-#include "programs/image_libraries.hpp"
+// Operators in the place of the library's own ones: those on images by oneDNN, by threads, and in either order of
+// dimensions; products of matrices by a BLAS. More cases that hold for the own code and for another library's are in
+// dense_operators.cpp, training.cpp, gradients.cpp and other_operators.cpp: `by_each_library` runs them.
+#include "programs/other_libraries.hpp"
 
 #include "programs/one_operator.hpp"
 #include "support/count_allocations.hpp"
@@ -9,6 +10,9 @@
 #include "support/random_lod.hpp"
 #ifdef LOD_TEST_DNNL
 #  include <lod/dnnl.hpp>
+#endif
+#ifdef LOD_TEST_BLAS
+#  include <lod/blas.hpp>
 #endif
 
 #include <doctest/doctest.h>
@@ -21,23 +25,9 @@
 #include <string>
 #include <vector>
 
-namespace {
-
-const std::vector<std::string> replaced = {"conv2d",
-                                           "conv2d_grad",
-                                           "conv2d_transpose",
-                                           "conv2d_transpose_grad",
-                                           "depthwise_conv2d",
-                                           "depthwise_conv2d_grad",
-                                           "depthwise_conv2d_transpose",
-                                           "depthwise_conv2d_transpose_grad",
-                                           "pool2d",
-                                           "pool2d_grad"};
-
-}  // namespace
-
+// Neither library is known to the sanitizer of threads.
 bool lod_test::replace_by_dnnl() {
-#if defined(LOD_TEST_DNNL) && !defined(LOD_TEST_THREAD_SANITIZER)  // which does not know its threads
+#if defined(LOD_TEST_DNNL) && !defined(LOD_TEST_THREAD_SANITIZER)
   lod::use_dnnl();
   is_by_dnnl = true;
   return true;
@@ -46,9 +36,20 @@ bool lod_test::replace_by_dnnl() {
 #endif
 }
 
+bool lod_test::replace_by_blas() {
+#if defined(LOD_TEST_BLAS) && !defined(LOD_TEST_THREAD_SANITIZER)
+  lod::use_blas();
+  return true;
+#else
+  return false;
+#endif
+}
+
 void lod_test::restore_own_operators() {
-  is_by_dnnl = false;
-  for (const std::string& type : replaced) lod::operators().replace(type, *lod::operators().built_in(type));
+  is_by_another = is_by_dnnl = false;
+  for (const std::string& type : lod::operators().types()) {
+    if (const auto own = lod::operators().built_in(type)) lod::operators().replace(type, *own);
+  }
 }
 
 TEST_CASE("replaced operators run in programs that are prepared afterwards, and have their gradients and rules still") {
@@ -168,5 +169,36 @@ TEST_CASE("oneDNN convolves with as many threads as the executor has, in memory 
       if (lod_test::counts_allocations) CHECK(lod_test::allocated_bytes < bytes + (lod_test::is_by_dnnl ? 32768 : 1));
     }
   });
+}
+#endif
+
+#ifdef LOD_TEST_BLAS
+TEST_CASE("products by a BLAS are near those by the library, of both types and of no numbers") {
+  using lod_test::attr;
+  lod_test::Engine random(lod_test::first_seed());
+  CAPTURE(lod_test::first_seed());
+  const std::int64_t sizes[][3] = {{1, 1, 1}, {3, 5, 7}, {33, 17, 65}, {128, 130, 9}, {0, 3, 2}, {2, 0, 3}, {3, 2, 0}};
+  for (const auto& [m, k, n] : sizes) {
+    const auto product = [&](auto element) {
+      using T = typename decltype(element)::type;
+      const auto x = lod_test::real_numbers<T>(random, lod::Shape{m, k});
+      const auto y = lod_test::real_numbers<T>(random, lod::Shape{k, n});
+      lod::Scope scope;
+      const auto program = lod_test::program_of({lod_test::op("mul", {{"X", {"x"}}, {"Y", {"y"}}}, {{"Out", {"z"}}})});
+      const lod::Feed feed = {{"x", x}, {"y", y}};
+      std::vector<std::vector<T>> found;
+      lod_test::by_each_library(
+          [&] { found.push_back(lod_test::numbers<T>(lod::run(program, scope, {.feed = feed, .fetch = {"z"}})[0])); },
+          lod_test::replace_by_blas);
+      for (const auto& one : found) {
+        REQUIRE(one.size() == static_cast<std::size_t>(m * n));
+        for (std::size_t i = 0; i < one.size(); ++i) {
+          CHECK(one[i] == doctest::Approx(found[0][i]).epsilon(1e-4).scale(1));
+        }
+      }
+    };
+    product(lod::detail::ElementType<float>());
+    product(lod::detail::ElementType<double>());
+  }
 }
 #endif

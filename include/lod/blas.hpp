@@ -1,0 +1,8 @@
+// SPDX-License-Identifier: Apache-2.0
+/// @file
+/// Products of matrices in programs by a BLAS. Documented in <lod/blas/operators.hpp>.
+#pragma once
+
+#include <lod/cpu.hpp>
+
+#include <lod/blas/operators.hpp>
