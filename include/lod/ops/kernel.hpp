@@ -79,6 +79,8 @@ struct Segments {
     return copy;
   }
 
+  /// Whether every sequence has one row.
+  LOD_TAGGED bool have_a_row_each() const noexcept { return max_rows == 1 && row_count == size; }
   LOD_TAGGED LOD_HOST_DEVICE std::int64_t rows() const noexcept { return row_count; }
   LOD_TAGGED LOD_HOST_DEVICE std::int64_t begin(std::int64_t i) const noexcept { return offsets[i] - first; }
   LOD_TAGGED LOD_HOST_DEVICE std::int64_t length(std::int64_t i) const noexcept { return offsets[i + 1] - offsets[i]; }

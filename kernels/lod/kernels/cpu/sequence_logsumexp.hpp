@@ -57,6 +57,18 @@ struct Kernel<SequenceLogsumexp> {
   static void run(const CpuExecutor& executor, const T* x, const Segments& sequences, std::int64_t row_size, T* y) {
     using A = Accumulator<T>;
     if (sequences.size == 0 || row_size == 0) return;
+    if (sequences.have_a_row_each()) {
+      const auto one = [](const cpu::Vector<A>& number) {
+        const cpu::Vector<A> shift = cpu::logsumexp_shift<A>(number);
+        return shift + cpu::logarithm(cpu::exponential(number - shift));
+      };
+      return cpu::parallel_ranges(executor, sequences.size * row_size,
+                                  lod::detail::bytes_of<T>(2, sequences.size, row_size),
+                                  [&](std::int64_t begin, std::int64_t end) {
+                                    const FloatingPointControl flushing(FloatingPointControl::flushing);
+                                    cpu::transform(x + begin, end - begin, y + begin, one);
+                                  });
+    }
     const std::int64_t row_bytes = lod::detail::bytes_of<T>(row_size);
     const std::int64_t step = chunk_rows(row_size);
     const cpu::ThreadScratch<A> columns(executor, cpu::ColumnNumbers<A>::scratch(row_size));

@@ -223,9 +223,6 @@ void pool_extremes_and_places(const Rows& rows, std::int64_t length, std::int64_
 template <bool minimum, class T>
 void pool_sequence_extremes(const CpuExecutor& executor, const T* x, const Segments& sequences, std::int64_t row_size,
                             T pad_value, T* y, std::int64_t* index) {
-  if (sequences.max_rows == 1 && sequences.rows() == sequences.size && !index) {  // a row each
-    return Kernel<CopyValues>::run(executor, x, sequences.size * row_size, y);
-  }
   const std::int64_t row_bytes = lod::detail::bytes_of<T>(row_size);
   const std::int64_t numbers = sequences.rows() * row_size;
   const std::int64_t step = chunk_rows(row_size);
@@ -341,6 +338,9 @@ struct Kernel<SequencePool> {
       return cpu::parallel_ranges(
           executor, results, lod::detail::bytes_of<T>(results),
           [=](std::int64_t begin, std::int64_t end) { cpu::fill(y + begin, end - begin, pad_value); });
+    }
+    if (sequences.have_a_row_each()) {
+      return cpu::Kernel<CopyValues>::run(executor, x, sequences.size * row_size, y);
     }
     if (type == PoolType::SUM || type == PoolType::AVERAGE || type == PoolType::SQRT) {
       return cpu::pool_sums(executor, x, sequences, row_size, type, pad_value, y);

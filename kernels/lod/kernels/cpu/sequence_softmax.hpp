@@ -19,6 +19,7 @@
 #include <algorithm>
 #include <cstddef>
 #include <cstdint>
+#include <limits>
 #include <optional>
 
 namespace lod::inline LOD_INTERFACE::kernel::inline LOD_TARGET::cpu {
@@ -343,6 +344,18 @@ struct Kernel<SequenceSoftmax> {
   static void run(const CpuExecutor& executor, const T* x, const Segments& sequences, std::int64_t row_size,
                   bool logarithm, T* y) {
     if (row_size == 0) return;
+    if (sequences.have_a_row_each()) {
+      // 1, or its logarithm, for any finite number. What a number less itself is tells infinities and NaN from these.
+      using V = cpu::Vector<T>;
+      const V lowest(-std::numeric_limits<Accumulator<T>>::infinity()), of_finite(logarithm ? 0 : 1),
+          of_lowest = logarithm ? lowest : V(0);
+      const auto one = [=](const V& number) {
+        return xsimd::select(number == lowest, of_lowest, number - number + of_finite);
+      };
+      return cpu::parallel_ranges(
+          executor, sequences.size * row_size, lod::detail::bytes_of<T>(2, sequences.size, row_size),
+          [&](std::int64_t begin, std::int64_t end) { cpu::transform(x + begin, end - begin, y + begin, one); });
+    }
     if (logarithm) {
       cpu::softmax_sequences<true>(executor, x, sequences, row_size, y);
     } else {
