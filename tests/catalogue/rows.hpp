@@ -437,4 +437,57 @@ void differences(op::sequence_dropout_grad, auto& on) {
   }
 }
 
+void sample(op::sequence_attention, auto& c) {
+  if (!c.is_short()) return;
+  const std::int64_t heads = c.row_size > 0 && c.row_size % 2 == 0 ? 2 : 1;
+  const auto q = c.rows(), k = c.rows(), v = c.rows(), slopes = c.weights({heads});
+  auto& logsumexp =
+      c.template out_of<lod::kernel::Accumulator<typename std::remove_cvref_t<decltype(c.out())>::value_type>>();
+  if (c.variant(2) == 0) return lod::sequence_attention_into(c.executor, q, k, v, {.heads = heads}, c.out(), logsumexp);
+  lod::sequence_attention_into(c.executor, q, k, v,
+                               {.heads = heads, .causal = true, .window = {40, -1}, .softcap = 3, .alibi = slopes},
+                               c.out(), logsumexp);
+}
+void sample(op::sequence_attention_grad, auto& c) {
+  if (!c.is_short()) return;
+  const auto q = c.rows(), k = c.rows(), v = c.rows(), dy = c.rows();
+  const bool is_causal = c.variant(2) == 1;
+  const auto& of = c.given([&] { return lod::sequence_attention(c.executor, q, k, v, {.causal = is_causal}); });
+  lod::sequence_attention_grad_into(c.executor, dy, q, k, v, of.y, of.logsumexp, {.causal = is_causal}, c.out(),
+                                    c.out(), c.out());
+}
+template <class On>
+void differences(op::sequence_attention_grad, On& on) {
+  const std::int64_t heads = on.row_size > 0 && on.row_size % 2 == 0 ? 2 : 1;
+  auto q = on.reals(on.index, {on.row_size}), k = on.reals(on.index, {on.row_size}),
+       v = on.reals(on.index, {2 * heads});
+  const auto slopes = on.there(on.weights({heads}));
+  for (const bool is_causal : {false, true}) {
+    lod::AttentionOptions<double, typename On::Device> options{.heads = heads, .scale = 0.2};
+    if (is_causal) {
+      options.causal = true;
+      options.window = {2, -1};
+      options.softcap = 2;
+      options.alibi = slopes;
+    }
+    const auto f = [&](const auto& queries, const auto& keys, const auto& values) {
+      return lod::sequence_attention(on.executor, queries, keys, values, options);
+    };
+    const auto grad = [&](const auto& dy) {
+      const auto queries = on.there(q), keys = on.there(k), values = on.there(v);
+      const auto of = f(queries, keys, values);
+      return lod::sequence_attention_grad(on.executor, dy, queries, keys, values, of.y, of.logsumexp, options);
+    };
+    on.check(
+        "of q", q, [&](const auto& at) { return f(at, on.there(k), on.there(v)).y; },
+        [&](const auto& dy) { return grad(dy).dq; });
+    on.check(
+        "of k", k, [&](const auto& at) { return f(on.there(q), at, on.there(v)).y; },
+        [&](const auto& dy) { return grad(dy).dk; });
+    on.check(
+        "of v", v, [&](const auto& at) { return f(on.there(q), on.there(k), at).y; },
+        [&](const auto& dy) { return grad(dy).dv; });
+  }
+}
+
 }  // namespace lod_test

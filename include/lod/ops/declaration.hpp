@@ -90,6 +90,15 @@ struct Tensor {
   template <class T, class Of>
   using Element = T;
 };
+/// The same with elements of the type in which those of type T are summed up: float for float16 and bfloat16.
+struct Accumulated {
+  template <class T, class Device>
+  using Argument = TensorArgument<kernel::Accumulator<T>, Device>;
+  template <class T, class Device>
+  using Result = LoDTensor<kernel::Accumulator<T>, Device>;
+  template <class T, class Of>
+  using Element = kernel::Accumulator<T>;
+};
 /// Sums as a result: the caller's output may have the type in which they are computed.
 struct Sums : Tensor {
   template <class T, class Of>

@@ -65,6 +65,7 @@
 #include LOD_HEADER(row_conv)
 #include LOD_HEADER(row_sparse)
 #include LOD_HEADER(run_copy)
+#include LOD_HEADER(sequence_attention)
 #include LOD_HEADER(sequence_conv)
 #include LOD_HEADER(sequence_cumsum)
 #include LOD_HEADER(sequence_dropout)
@@ -143,8 +144,9 @@ using AllOperations = operation::List<
     op::merge_lod_tensor, op::merge_lod_tensor_grad, op::momentum, op::mul, op::mul_grad, op::remove_empty,
     op::remove_empty_grad, op::remove_level, op::remove_level_grad, op::reorder_lod_tensor_by_rank,
     op::reorder_lod_tensor_by_rank_grad, op::rmsprop, op::row_conv, op::row_conv_grad, op::scale, op::scatter,
-    op::scatter_grad, op::select, op::select_grad, op::sequence_argsort, op::sequence_concat, op::sequence_concat_grad,
-    op::sequence_conv, op::sequence_conv_grad, op::sequence_cumsum, op::sequence_cumsum_grad, op::sequence_dropout,
+    op::scatter_grad, op::select, op::select_grad, op::sequence_argsort, op::sequence_attention,
+    op::sequence_attention_grad, op::sequence_concat, op::sequence_concat_grad, op::sequence_conv,
+    op::sequence_conv_grad, op::sequence_cumsum, op::sequence_cumsum_grad, op::sequence_dropout,
     op::sequence_dropout_grad, op::sequence_enumerate, op::sequence_erase, op::sequence_erase_and_wait,
     op::sequence_expand, op::sequence_expand_as, op::sequence_expand_as_grad, op::sequence_expand_grad,
     op::sequence_first_step, op::sequence_last_step, op::sequence_log_softmax, op::sequence_log_softmax_grad,

@@ -1,0 +1,270 @@
+// SPDX-License-Identifier: Apache-2.0
+/// @file
+/// What attention computes from: blocks of rows, and tiles of the rows that they meet. Their products are small
+/// products of matrices, computed in registers (matrix_product.hpp), and the scores of a block and a tile stay in the
+/// first-level cache.
+#pragma once
+
+#include <lod/core/target.hpp>
+#include <lod/kernels/cpu/exponential.hpp>
+#include <lod/kernels/cpu/matrix_product.hpp>
+#include <lod/kernels/cpu/parallel.hpp>
+#include <lod/kernels/cpu/rows.hpp>
+#include <lod/kernels/cpu/sequence_tile.hpp>
+#include <lod/kernels/cpu/transpose.hpp>
+#include <lod/kernels/cpu/vector.hpp>
+#include <lod/kernels/partition_point.hpp>
+#include <lod/ops/sequence_attention.hpp>
+
+#include <algorithm>
+#include <cstddef>
+#include <cstdint>
+#include <cstring>
+#include <utility>
+
+namespace lod::inline LOD_INTERFACE::kernel::inline LOD_TARGET::cpu {
+
+/// Numbers of a head, one row of a tensor after the other.
+template <class T>
+struct HeadRows {
+  T* first;
+  std::int64_t stride;  ///< from row to row
+  std::int64_t size;    ///< numbers of the head
+
+  HeadRows from(std::int64_t row) const noexcept { return {first + row * stride, stride, size}; }
+};
+
+/// A block of rows that meet tiles of other rows.
+template <class A>
+class AttentionBlock {
+ public:
+  /// The rows of a block: a multiple of those that are multiplied in registers at a time.
+  static constexpr std::int64_t rows = 48;
+  /// The rows of a tile.
+  static constexpr std::int64_t columns = 64;
+  using Scores = A[static_cast<std::size_t>(rows * columns)];
+
+  /// The width of a panel, and the size that rows of a head have in panels.
+  static constexpr std::int64_t width = 2 * lanes<A>;
+  static constexpr std::int64_t padded(std::int64_t size) noexcept { return (size + width - 1) / width * width; }
+  static_assert(columns % width == 0);
+
+  /// Copies `count` rows, to be the left operand of a product: at to[row * size].
+  template <class T>
+  static void put_rows(const HeadRows<const T>& from, std::int64_t count, A* to) noexcept {
+    for (std::int64_t row = 0; row < count; ++row)
+      widen(from.first + row * from.stride, from.size, to + row * from.size);
+  }
+  /// The same for a right operand whose columns are the numbers of a head; zeros fill its last panel. Returns whether
+  /// all are finite.
+  template <class T>
+  static bool put_tile(const HeadRows<const T>& from, std::int64_t count, A* to) noexcept {
+    const std::int64_t stride = padded(from.size);
+    bool finite = true;
+    for (std::int64_t row = 0; row < count; ++row) {
+      const T* const x = from.first + row * from.stride;
+      A* const line = to + row * stride;
+      for (std::int64_t k = 0; k < stride; k += lanes<A>) {
+        const Vector<A> some = numbers(x, k, from.size);
+        finite = finite && all_finite(some);
+        some.store_unaligned(line + k);
+      }
+    }
+    return finite;
+  }
+  /// The same for a right operand whose columns are the rows, in panels, with zeros for the rows that a tile lacks.
+  template <class T>
+  static void put_columns(const HeadRows<const T>& from, std::int64_t count, A* to) noexcept {
+    for (std::int64_t column = 0; column < (count + width - 1) / width * width; column += lanes<A>) {
+      A* const panel = to + column / width * width * from.size + column % width;
+      for (std::int64_t k = 0; k < from.size; k += lanes<A>) {
+        put_transposed(from.from(column), std::min(count - column, lanes<A>), k, panel + k * width, lane_numbers());
+      }
+    }
+  }
+
+  /// scores[row * columns + column] = the product of a row of `left` and a column of panels made by `put_columns`.
+  static void multiply_columns(const A* left, std::int64_t count, const A* right, std::int64_t others,
+                               std::int64_t size, A* scores) noexcept {
+    for (std::int64_t column = 0; column < others; column += width) {
+      multiply({left, size, 1}, count, {right + column * size, 1, width}, size,
+               [=](std::int64_t row, const A* sums) { copy(sums, width, scores + row * columns + column); });
+    }
+  }
+  /// Adds to sums[row * padded(size) + k], times factor[row] unless that is null, the product of the scores of a row
+  /// and the numbers k of a tile made by `put_tile`. seen(row) are the columns that the row sees; if the tile is
+  /// `plain`, the scores of others are 0, and all of them are multiplied.
+  template <class Seen>
+  static void add_products(const A* scores, std::int64_t count, const A* right, std::int64_t others, std::int64_t size,
+                           bool plain, const Seen& seen, const A* factor, A* sums) noexcept {
+    const std::int64_t stride = padded(size);
+    for (std::int64_t k = 0; k < stride; k += width) {
+      const auto add = [=](std::int64_t row, const A* products) {
+        A* const to = sums + row * stride + k;
+        const Vector<A> by(factor ? factor[row] : A{1});
+        for (std::int64_t i = 0; i < width; i += lanes<A>) {
+          multiply_add(load<A>(to + i), by, load<A>(products + i)).store_unaligned(to + i);
+        }
+      };
+      if (plain) {
+        multiply({scores, columns, 1}, count, {right + k, 1, stride}, others, add);
+        continue;
+      }
+      for (std::int64_t row = 0; row < count; ++row) {
+        const AttentionRange range = seen(row);
+        const std::int64_t some = range.end - range.begin;
+        multiply({scores + row * columns + range.begin, columns, 1}, 1, {right + range.begin * stride + k, 1, stride},
+                 some, [&](std::int64_t, const A* products) { add(row, products); });
+      }
+    }
+  }
+
+ private:
+  using Row = typename CompilerVector<A>::type;
+  static constexpr std::int64_t register_rows = sizeof(Vector<A>) == 64 ? 12 : 6;
+  static constexpr std::int64_t few_rows = register_rows / 3;
+  static_assert(rows % register_rows == 0);
+
+  static constexpr auto lane_numbers() noexcept {
+    return std::make_index_sequence<static_cast<std::size_t>(lanes<A>)>();
+  }
+  /// Numbers [k, k + lanes) of a row of `size`, as zeros where it has none.
+  template <class T>
+  static Vector<A> numbers(const T* x, std::int64_t k, std::int64_t size) noexcept {
+    return k < size ? load_vector(x + k, std::min(size - k, lanes<T>), A{}, size - k) : Vector<A>(A{});
+  }
+  template <class T, std::size_t... lane>
+  static void put_transposed(const HeadRows<const T>& from, std::int64_t count, std::int64_t k, A* to,
+                             std::index_sequence<lane...>) noexcept {
+    Row block[sizeof...(lane)];
+    ((block[lane] = __builtin_bit_cast(
+          Row, static_cast<std::int64_t>(lane) < count
+                   ? numbers(from.first + static_cast<std::int64_t>(lane) * from.stride, k, from.size)
+                   : Vector<A>(A{}))),
+     ...);
+    transpose(block);
+    const std::int64_t terms = std::min(from.size - k, lanes<A>);
+    for (std::int64_t term = 0; term < terms; ++term) std::memcpy(to + term * width, &block[term], sizeof(Row));
+  }
+  /// Calls consume(row, sums) for the sums of a panel.
+  template <class Consume>
+  static void multiply(const Block<A>& left, std::int64_t count, const Block<A>& right, std::int64_t terms,
+                       const Consume& consume) noexcept {
+    alignas(64) A sums[static_cast<std::size_t>(register_rows * width)];
+    for (std::int64_t row = 0; row < count; row += register_rows) {
+      const Block<A> some{left.first + row * left.stride, left.stride, left.term_stride};
+      const std::int64_t few = std::min(register_rows, count - row);
+      if (few == 1) {
+        multiply_registers<1, 2>(some, right, terms, sums);
+      } else if (few <= few_rows) {
+        multiply_registers<few_rows, 2>(some, right, terms, sums);
+      } else if (few <= 2 * few_rows) {
+        multiply_registers<2 * few_rows, 2>(some, right, terms, sums);
+      } else {
+        multiply_registers<register_rows, 2>(some, right, terms, sums);
+      }
+      for (std::int64_t r = 0; r < few; ++r) consume(row + r, sums + r * width);
+    }
+  }
+};
+
+/// The scores of a head, from products of q and k.
+template <class A>
+class AttentionScores {
+  using V = Vector<A>;
+
+ public:
+  AttentionScores(const AttentionHeads& heads, A slope) noexcept
+      : scale_(static_cast<A>(heads.scale)),
+        softcap_(static_cast<A>(heads.softcap)),
+        per_softcap_(static_cast<A>(heads.softcap > 0 ? 1 / heads.softcap : 0)),
+        slope_(slope),
+        caps_(heads.softcap > 0) {}
+
+  /// A score, and its derivative by the scaled product.
+  struct Score {
+    V score, derivative;
+  };
+  /// `from` is the place of the row less that of the first column.
+  Score operator()(const V& product, std::int64_t from) const noexcept {
+    V score = product * scale_, derivative(A{1});
+    if (caps_) {
+      const V part = hyperbolic_tangent(score * per_softcap_);
+      score = part * softcap_;
+      derivative = V(A{1}) - part * part;
+    }
+    if (slope_ != A{}) score -= xsimd::abs(V(static_cast<A>(from)) - lane_places()) * slope_;
+    return {score, derivative};
+  }
+  /// For columns from `column` on, whether a row sees them.
+  static auto are_seen(std::int64_t column, const AttentionRange& seen) noexcept {
+    const V places = lane_places();
+    return (places >= V(static_cast<A>(seen.begin - column))) & (places < V(static_cast<A>(seen.end - column)));
+  }
+
+ private:
+  static V lane_places() noexcept {
+    alignas(64) static constexpr A places[] = {0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15};
+    return V::load_aligned(places);
+  }
+
+  A scale_, softcap_, per_softcap_, slope_;
+  bool caps_;
+};
+
+/// Which block a task is, where each sequence has one for each head and `AttentionBlock::rows` of its rows.
+class AttentionTasks {
+ public:
+  AttentionTasks(const CpuExecutor& executor, const Segments& sequences, std::int64_t heads)
+      : heads_(heads), sequences_(sequences.size), blocks_(executor.workspace(), sequences.size + 1) {
+    blocks_[0] = 0;
+    for (std::int64_t i = 0; i < sequences.size; ++i) {
+      blocks_[i + 1] =
+          blocks_[i] + (sequences.length(i) + AttentionBlock<float>::rows - 1) / AttentionBlock<float>::rows;
+    }
+  }
+  std::int64_t size() const noexcept { return lod::detail::saturated_product(blocks_[sequences_], heads_); }
+
+  struct Task {
+    std::int64_t sequence, head, first_row;
+  };
+  /// The blocks of a head of a sequence follow each other.
+  Task operator[](std::int64_t task) const noexcept {
+    const std::int64_t i =
+        partition_point(std::int64_t{0}, sequences_, [&](std::int64_t at) { return blocks_[at + 1] * heads_ <= task; });
+    const std::int64_t count = blocks_[i + 1] - blocks_[i], place = task - blocks_[i] * heads_;
+    return {i, place / count, place % count * AttentionBlock<float>::rows};
+  }
+
+ private:
+  std::int64_t heads_, sequences_;
+  Workspace::Loan<std::int64_t> blocks_;
+};
+
+/// What threads need to know of the work: the rows that meet, as bytes of one operand of their products.
+inline std::int64_t attention_bytes(const AttentionHeads& heads, const Segments& queries,
+                                    const Segments& keys) noexcept {
+  std::int64_t pairs = 0;
+  for (std::int64_t i = 0; i < queries.size; ++i) {
+    pairs = lod::detail::saturated_sum(pairs, lod::detail::saturated_product(queries.length(i), keys.length(i)));
+  }
+  return lod::detail::saturated_product(pairs, heads.heads * (heads.size + heads.value_size)) / 8;
+}
+
+/// The tiles that a block meets: calls body(first, count) for rows [first, first + count) of those from `begin` to
+/// `end`.
+template <class A, class Body>
+void for_each_attention_tile(std::int64_t begin, std::int64_t end, std::int64_t all, const Body& body) {
+  constexpr std::int64_t columns = AttentionBlock<A>::columns;
+  for (std::int64_t first = begin / columns * columns; first < end; first += columns) {
+    body(first, std::min(columns, all - first));
+  }
+}
+
+/// The part of a range that lies in a tile, counted from the tile's first row.
+inline AttentionRange within(const AttentionRange& range, std::int64_t first, std::int64_t count) noexcept {
+  const std::int64_t begin = std::clamp<std::int64_t>(range.begin - first, 0, count);
+  return {begin, std::clamp<std::int64_t>(range.end - first, begin, count)};
+}
+
+}  // namespace lod::inline LOD_INTERFACE::kernel::inline LOD_TARGET::cpu
