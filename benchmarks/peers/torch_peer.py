@@ -617,6 +617,51 @@ def padded_recurrent(work: Workload) -> Form | None:
     return Form(f"torch {name}, padded", lambda: module(dense)[0], unpad, "padded before and unpadded after, untimed")
 
 
+def attention_views(work: Workload) -> list[list[Tensor]]:
+    """q, k and v of each sequence: [1, heads, rows, numbers a head]."""
+    heads, lengths = int(work.parameters["heads"]), work.lengths.tolist()
+
+    def views(name: str) -> list[Tensor]:
+        return [
+            part.view(len(part), heads, -1).transpose(0, 1).unsqueeze(0)
+            for part in torch.split(rows_of(work, name), lengths)
+        ]
+
+    return [list(one) for one in zip(views("q"), views("k"), views("v"))]
+
+
+def rows_of_heads(parts: list[Tensor]) -> Any:
+    return to_numpy(torch.cat([part[0].transpose(0, 1).flatten(1) for part in parts]))
+
+
+@peer.form("sequence_attention")
+def attention_by_sequence(work: Workload) -> Form | None:
+    views = attention_views(work)
+    attend = torch.nn.functional.scaled_dot_product_attention
+    return Form(
+        "torch SDPA, a sequence at a time", lambda: [attend(q, k, v) for q, k, v in views], rows_of_heads,
+        "results in a tensor each",
+    )
+
+
+@peer.form("sequence_attention_grad")
+def attention_grad_by_sequence(work: Workload) -> Form | None:
+    attend, heads = torch.nn.functional.scaled_dot_product_attention, int(work.parameters["heads"])
+    given = [
+        part.view(len(part), heads, -1).transpose(0, 1).unsqueeze(0)
+        for part in torch.split(rows_of(work, "dy"), work.lengths.tolist())
+    ]
+    with torch.enable_grad():
+        inputs = [[one.detach().requires_grad_() for one in views] for views in attention_views(work)]
+        results = [attend(q, k, v) for q, k, v in inputs]
+    return Form(
+        "torch SDPA, a sequence at a time",
+        lambda: [torch.autograd.grad(y, qkv, dy, retain_graph=True) for y, qkv, dy in zip(results, inputs, given)],
+        lambda gradients: rows_of_heads([of[0] for of in gradients]),
+        "forward untimed; results in a tensor each",
+    )
+
+
 def version() -> str:
     extras = [torch.backends.cpu.get_cpu_capability()] + (["FBGEMM"] if "USE_FBGEMM" in torch.__config__.show() else [])
     return f"torch {torch.__version__.split('+')[0]} ({', '.join(extras)})"

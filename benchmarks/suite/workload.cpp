@@ -58,6 +58,7 @@ std::vector<Workload> all_workloads() {
   add_row_sparse(workloads);
   add_embedding(workloads);
   add_recurrent(workloads);
+  add_attention(workloads);
   add_chain(workloads);
   return workloads;
 }
