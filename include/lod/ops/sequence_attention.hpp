@@ -295,21 +295,22 @@ struct Declared<op::sequence_attention_grad> : Takes<Tensor, Tensor, Tensor, Ten
 ///
 /// One pass over the rows of k and v with a running maximum, a few dozen rows at a time: the weights are never stored,
 /// so that memory grows with rows, not with their squares. float16 and bfloat16 are computed as float. A score that is
-/// NaN makes its row NaN. On the CPU, threads share blocks of rows of each sequence and head, so that one giant
-/// sequence occupies all of them; the bits of a row depend only on its sequence. Over Thrust and on GPUs the order of
-/// additions is another, and the work of a row and head that of one warp. Cost: 2 (numbers a head of q + of v) * (rows
-/// seen) for each row and head. The outputs must not overlap the arguments. Throws InvalidLoD if one of the three has
-/// no level, ShapeMismatch for different sequences or rows that do not divide into heads, OutOfRange for options out of
-/// range.
+/// NaN or infinite makes its row NaN. On the CPU, threads share blocks of rows of each sequence and head, so that one
+/// giant sequence occupies all of them; the bits of a row depend only on its sequence. Over Thrust and on GPUs the
+/// order of additions is another, and the work of a row and head that of one warp. Cost: 2 (numbers a head of q + of v)
+/// * (rows seen) for each row and head. The outputs must not overlap the arguments. Throws InvalidLoD if one of the
+/// three has no level, ShapeMismatch for different sequences or rows that do not divide into heads, OutOfRange for
+/// options out of range.
 inline constexpr operation::Call<op::sequence_attention> sequence_attention{};
 inline constexpr operation::CallInto<op::sequence_attention> sequence_attention_into{};
 
 /// The gradients of `sequence_attention` with respect to q, k and v, each with the LoD and the row shape of these; `y`
-/// and `logsumexp` are its results, and the options the same. Weights are computed again from `logsumexp`, once for dq
-/// and once for dk and dv, so that no two threads add to the same number: on the CPU the bits depend only on the
-/// sequence. Scratch memory: one number for each row and head of q. The gradient with respect to `alibi` is not
-/// computed. The outputs must not overlap the arguments. Throws as `sequence_attention`, and ShapeMismatch unless dy, y
-/// and logsumexp have the shapes of its results; their levels are ignored.
+/// and `logsumexp` are its results, and the options the same. Weights are computed again from `logsumexp`: for
+/// sequences of up to some hundred rows once, for longer ones, whose blocks threads share, once for dq and once for dk
+/// and dv, so that no two threads add to the same number. So on the CPU the bits depend only on the sequence. Scratch
+/// memory: one number for each row and head of q. The gradient with respect to `alibi` is not computed. The outputs
+/// must not overlap the arguments. Throws as `sequence_attention`, and ShapeMismatch unless dy, y and logsumexp have
+/// the shapes of its results; their levels are ignored.
 inline constexpr operation::Call<op::sequence_attention_grad> sequence_attention_grad{};
 inline constexpr operation::CallInto<op::sequence_attention_grad> sequence_attention_grad_into{};
 

@@ -42,8 +42,6 @@ class AttentionBlock {
   static constexpr std::int64_t rows = 48;
   /// The rows of a tile.
   static constexpr std::int64_t columns = 64;
-  using Scores = A[static_cast<std::size_t>(rows * columns)];
-
   /// The width of a panel, and the size that rows of a head have in panels.
   static constexpr std::int64_t width = 2 * lanes<A>;
   static constexpr std::int64_t padded(std::int64_t size) noexcept { return (size + width - 1) / width * width; }
@@ -91,12 +89,12 @@ class AttentionBlock {
                [=](std::int64_t row, const A* sums) { copy(sums, width, scores + row * columns + column); });
     }
   }
-  /// Adds to sums[row * padded(size) + k], times factor[row] unless that is null, the product of the scores of a row
-  /// and the numbers k of a tile made by `put_tile`. seen(row) are the columns that the row sees; if the tile is
+  /// Adds to sums[row * padded(size) + k], times factor[row] unless that is null, the product of a row of scores and
+  /// the numbers k of a tile made by `put_tile`. seen(row) are the rows of the tile that it sees; if the tile is
   /// `plain`, the scores of others are 0, and all of them are multiplied.
   template <class Seen>
-  static void add_products(const A* scores, std::int64_t count, const A* right, std::int64_t others, std::int64_t size,
-                           bool plain, const Seen& seen, const A* factor, A* sums) noexcept {
+  static void add_products(const Block<A>& scores, std::int64_t count, const A* right, std::int64_t others,
+                           std::int64_t size, bool plain, const Seen& seen, const A* factor, A* sums) noexcept {
     const std::int64_t stride = padded(size);
     for (std::int64_t k = 0; k < stride; k += width) {
       const auto add = [=](std::int64_t row, const A* products) {
@@ -107,14 +105,15 @@ class AttentionBlock {
         }
       };
       if (plain) {
-        multiply({scores, columns, 1}, count, {right + k, 1, stride}, others, add);
+        multiply(scores, count, {right + k, 1, stride}, others, add);
         continue;
       }
       for (std::int64_t row = 0; row < count; ++row) {
         const AttentionRange range = seen(row);
         const std::int64_t some = range.end - range.begin;
-        multiply({scores + row * columns + range.begin, columns, 1}, 1, {right + range.begin * stride + k, 1, stride},
-                 some, [&](std::int64_t, const A* products) { add(row, products); });
+        multiply({scores.first + row * scores.stride + range.begin * scores.term_stride, 1, scores.term_stride}, 1,
+                 {right + range.begin * stride + k, 1, stride}, some,
+                 [&](std::int64_t, const A* products) { add(row, products); });
       }
     }
   }
@@ -212,16 +211,18 @@ class AttentionScores {
   bool caps_;
 };
 
-/// Which block a task is, where each sequence has one for each head and `AttentionBlock::rows` of its rows.
+/// How many blocks so many rows are.
+inline std::int64_t attention_blocks(std::int64_t rows) noexcept {
+  return (rows + AttentionBlock<float>::rows - 1) / AttentionBlock<float>::rows;
+}
+/// Which block a task is, where sequence i has blocks_of(i) of them for each head.
 class AttentionTasks {
  public:
-  AttentionTasks(const CpuExecutor& executor, const Segments& sequences, std::int64_t heads)
-      : heads_(heads), sequences_(sequences.size), blocks_(executor.workspace(), sequences.size + 1) {
+  template <class BlocksOf>
+  AttentionTasks(const CpuExecutor& executor, std::int64_t sequences, std::int64_t heads, const BlocksOf& blocks_of)
+      : heads_(heads), sequences_(sequences), blocks_(executor.workspace(), sequences + 1) {
     blocks_[0] = 0;
-    for (std::int64_t i = 0; i < sequences.size; ++i) {
-      blocks_[i + 1] =
-          blocks_[i] + (sequences.length(i) + AttentionBlock<float>::rows - 1) / AttentionBlock<float>::rows;
-    }
+    for (std::int64_t i = 0; i < sequences; ++i) blocks_[i + 1] = blocks_[i] + blocks_of(i);
   }
   std::int64_t size() const noexcept { return lod::detail::saturated_product(blocks_[sequences_], heads_); }
 

@@ -30,7 +30,8 @@ struct Kernel<SequenceAttention> {
     using A = Accumulator<T>;
     using Block = cpu::AttentionBlock<A>;
     const std::int64_t size = heads.size, value_size = heads.value_size, stride = Block::padded(value_size);
-    const cpu::AttentionTasks tasks(executor, rows.queries, heads.heads);
+    const cpu::AttentionTasks tasks(executor, rows.queries.size, heads.heads,
+                                    [&](std::int64_t i) { return cpu::attention_blocks(rows.queries.length(i)); });
     const cpu::ThreadScratch<A> scratch(executor, (Block::rows + Block::columns) * size +
                                                       (Block::rows + Block::columns) * stride +
                                                       Block::rows * (Block::columns + 3));
@@ -70,8 +71,8 @@ struct Kernel<SequenceAttention> {
                     best[row], total[row], factor[row]);
             }
             const bool finite = Block::put_tile(v.from(tile), others, values);
-            Block::add_products(scores, count, values, others, value_size, finite || !heads.hides(), seen_here, factor,
-                                sums);
+            Block::add_products({scores, Block::columns, 1}, count, values, others, value_size,
+                                finite || !heads.hides(), seen_here, factor, sums);
           });
       for (std::int64_t row = 0; row < count; ++row) {
         const std::int64_t at = (from + row) * heads.heads + head;
@@ -126,19 +127,35 @@ struct Kernel<SequenceAttentionGrad> {
     const Workspace::Loan<A> deltas(executor.workspace(),
                                     lod::detail::saturated_product(rows.queries.rows(), heads.heads));
     const std::int64_t bytes = lod::detail::saturated_product(2, cpu::attention_bytes(heads, rows.queries, rows.keys));
-    const cpu::AttentionTasks of_queries(executor, rows.queries, heads.heads);
-    const cpu::AttentionTasks of_keys(executor, rows.keys, heads.kv_heads);
+    const auto is_short = [&](std::int64_t i) {
+      return std::max(rows.queries.length(i) * (heads.heads / heads.kv_heads), rows.keys.length(i)) <= short_rows;
+    };
+    const cpu::AttentionTasks of_queries(executor, rows.queries.size, heads.heads, [&](std::int64_t i) {
+      return is_short(i) ? 0 : cpu::attention_blocks(rows.queries.length(i));
+    });
+    const cpu::AttentionTasks of_keys(executor, rows.keys.size, heads.kv_heads, [&](std::int64_t i) {
+      return is_short(i) ? 1 : cpu::attention_blocks(rows.keys.length(i));
+    });
     const cpu::ThreadScratch<A> scratch(executor, Scratch<A>::size_of(heads));
     cpu::parallel_for(executor, of_queries.size(), bytes, [&](std::int64_t task, int thread) {
       grad_of_queries(heads, rows, results, of_queries[task], Scratch<A>(heads, scratch(thread)), deltas.data(), dq);
     });
     cpu::parallel_for(executor, of_keys.size(), bytes, [&](std::int64_t task, int thread) {
-      grad_of_keys(heads, rows, results, of_keys[task], Scratch<A>(heads, scratch(thread)),
-                   static_cast<const A*>(deltas.data()), dk, dv);
+      const Scratch<A> here(heads, scratch(thread));
+      if (is_short(of_keys[task].sequence)) {
+        grad_of_sequence(heads, rows, results, of_keys[task], here, deltas.data(), dq, dk, dv);
+      } else {
+        grad_of_keys(heads, rows, results, of_keys[task], here, static_cast<const A*>(deltas.data()),
+                     static_cast<A*>(nullptr), dk, dv);
+      }
     });
   }
 
  private:
+  /// Up to so many rows of k, and of q for all heads that meet one of k, a task has a whole sequence: then dq is summed
+  /// up beside dk and dv, instead of from weights that are computed again.
+  static constexpr std::int64_t short_rows = 512;
+
   /// The memory of a block and a tile: their rows of q or k, and those of dy or v; the products of both, which become
   /// weights and derivatives of scores; the sums.
   template <class A>
@@ -146,11 +163,13 @@ struct Kernel<SequenceAttentionGrad> {
     using Block = cpu::AttentionBlock<A>;
     A *left, *left_values, *right, *right_values, *tile, *tile_values, *weights, *changes, *sums, *sums_of_values;
     A *logsumexp, *delta;
+    A *left_tile, *sums_of_queries;  ///< for short sequences
 
     static std::int64_t size_of(const AttentionHeads& heads) noexcept {
       const std::int64_t size = heads.size + heads.value_size;
       const std::int64_t padded = Block::padded(heads.size) + Block::padded(heads.value_size);
-      return (Block::rows + Block::columns) * (size + padded) + 2 * (Block::rows + 1) * Block::columns;
+      return (Block::rows + Block::columns) * (size + padded) + 2 * (Block::rows + 1) * Block::columns +
+             (Block::rows + short_rows) * Block::padded(heads.size);
     }
     Scratch(const AttentionHeads& heads, A* memory) noexcept {
       const auto take = [&](std::int64_t size) { return std::exchange(memory, memory + size); };
@@ -167,6 +186,8 @@ struct Kernel<SequenceAttentionGrad> {
       changes = take(Block::rows * Block::columns);
       logsumexp = take(Block::columns);
       delta = take(Block::columns);
+      left_tile = take(Block::rows * Block::padded(size));
+      sums_of_queries = take(short_rows * Block::padded(size));
     }
   };
   /// The rows of an argument that belong to a head of a sequence.
@@ -176,7 +197,16 @@ struct Kernel<SequenceAttentionGrad> {
     return {x + (first * heads + head) * size, heads * size, size};
   }
 
-  /// dq of a block of rows, and the mean of the gradient of each row's weights, which all of its scores lose.
+  /// For each row the mean of the gradient of its weights, which all of its scores lose.
+  template <class T, class A = Accumulator<T>>
+  static void put_deltas(const AttentionHeads& heads, const AttentionResults<T>& results, std::int64_t head,
+                         std::int64_t from, std::int64_t count, A* deltas) noexcept {
+    for (std::int64_t row = from; row < from + count; ++row) {
+      const std::int64_t at = row * heads.heads + head;
+      deltas[at] = product(results.dy + at * heads.value_size, results.y + at * heads.value_size, heads.value_size);
+    }
+  }
+  /// dq of a block of rows, and their deltas.
   template <class T, class A = Accumulator<T>>
   static void grad_of_queries(const AttentionHeads& heads, const AttentionRows<T>& rows,
                               const AttentionResults<T>& results, const cpu::AttentionTasks::Task& task,
@@ -188,15 +218,10 @@ struct Kernel<SequenceAttentionGrad> {
     const std::int64_t from = rows.queries.begin(i) + first, key_row = rows.keys.begin(i);
     const auto k = head_rows(rows.k, key_row, heads.kv_heads, kv_head, size);
     const auto v = head_rows(rows.v, key_row, heads.kv_heads, kv_head, heads.value_size);
-    const auto dy = head_rows(results.dy, from, heads.heads, head, heads.value_size);
-    const auto y = head_rows(results.y, from, heads.heads, head, heads.value_size);
     Block::put_rows(head_rows(rows.q, from, heads.heads, head, size), count, here.left);
-    Block::put_rows(dy, count, here.left_values);
+    Block::put_rows(head_rows(results.dy, from, heads.heads, head, heads.value_size), count, here.left_values);
     cpu::fill(here.sums, count * Block::padded(size), A{});
-    for (std::int64_t row = 0; row < count; ++row) {
-      deltas[(from + row) * heads.heads + head] =
-          product(here.left_values + row * heads.value_size, y.first + row * y.stride, heads.value_size);
-    }
+    put_deltas(heads, results, head, from, count, deltas);
     const cpu::AttentionScores<A> score(heads, rows.alibi ? static_cast<A>(rows.alibi[head]) : A{});
     const auto seen = [&](std::int64_t row) { return heads.keys_of(first + row, queries, keys); };
     cpu::for_each_attention_tile<A>(
@@ -215,23 +240,48 @@ struct Kernel<SequenceAttentionGrad> {
                 [&](std::int64_t) { return of_all; }, [&](std::int64_t) { return delta; });
           }
           const bool finite = Block::put_tile(k.from(tile), others, here.tile);
-          Block::add_products(here.changes, count, here.tile, others, size, finite || !heads.hides(), seen_here,
-                              nullptr, here.sums);
+          Block::add_products({here.changes, Block::columns, 1}, count, here.tile, others, size,
+                              finite || !heads.hides(), seen_here, nullptr, here.sums);
         });
     write(here.sums, count, head_rows(dq, from, heads.heads, head, size));
   }
 
-  /// dk and dv of a block of rows: products with the rows of q that see them, of each head of q that meets theirs.
+  /// All gradients of a sequence and a head of k.
+  template <class T, class A = Accumulator<T>>
+  static void grad_of_sequence(const AttentionHeads& heads, const AttentionRows<T>& rows,
+                               const AttentionResults<T>& results, const cpu::AttentionTasks::Task& task,
+                               const Scratch<A>& here, A* deltas, T* dq, T* dk, T* dv) noexcept {
+    using Block = cpu::AttentionBlock<A>;
+    const auto [i, kv_head, first] = task;
+    const std::int64_t group = heads.heads / heads.kv_heads, from = rows.queries.begin(i);
+    const std::int64_t queries = rows.queries.length(i), stride = queries * Block::padded(heads.size);
+    for (std::int64_t head = kv_head * group; head < (kv_head + 1) * group; ++head) {
+      put_deltas(heads, results, head, from, queries, deltas);
+    }
+    cpu::fill(here.sums_of_queries, group * stride, A{});
+    for (std::int64_t row = first; row < rows.keys.length(i); row += Block::rows) {
+      grad_of_keys(heads, rows, results, {i, kv_head, row}, here, static_cast<const A*>(deltas), here.sums_of_queries,
+                   dk, dv);
+    }
+    for (std::int64_t k = 0; k < group; ++k) {
+      write(here.sums_of_queries + k * stride, queries,
+            head_rows(dq, from, heads.heads, kv_head * group + k, heads.size));
+    }
+  }
+  /// dk and dv of a block of rows: products with the rows of q that see them, of each head of q that meets theirs. Adds
+  /// what these get from the block to sums_of_queries, one head after the other, unless that is null.
   template <class T, class A = Accumulator<T>>
   static void grad_of_keys(const AttentionHeads& heads, const AttentionRows<T>& rows,
                            const AttentionResults<T>& results, const cpu::AttentionTasks::Task& task,
-                           const Scratch<A>& here, const A* deltas, T* dk, T* dv) noexcept {
+                           const Scratch<A>& here, const A* deltas, A* sums_of_queries, T* dk, T* dv) noexcept {
     using Block = cpu::AttentionBlock<A>;
     const auto [i, kv_head, first] = task;
     const std::int64_t queries = rows.queries.length(i), keys = rows.keys.length(i), size = heads.size;
     const std::int64_t count = std::min(Block::rows, keys - first), from = rows.keys.begin(i) + first;
     const std::int64_t query_row = rows.queries.begin(i), value_size = heads.value_size;
-    Block::put_rows(head_rows(rows.k, from, heads.kv_heads, kv_head, size), count, here.left);
+    const auto k = head_rows(rows.k, from, heads.kv_heads, kv_head, size);
+    Block::put_rows(k, count, here.left);
+    const bool finite_k = !sums_of_queries || Block::put_tile(k, count, here.left_tile);
     Block::put_rows(head_rows(rows.v, from, heads.kv_heads, kv_head, value_size), count, here.left_values);
     cpu::fill(here.sums, count * Block::padded(size), A{});
     cpu::fill(here.sums_of_values, count * Block::padded(value_size), A{});
@@ -262,10 +312,18 @@ struct Kernel<SequenceAttentionGrad> {
             }
             const bool finite_q = Block::put_tile(q.from(tile), others, here.tile);
             const bool finite_dy = Block::put_tile(dy.from(tile), others, here.tile_values);
-            Block::add_products(here.changes, count, here.tile, others, size, finite_q || !heads.hides(), seen_here,
-                                nullptr, here.sums);
-            Block::add_products(here.weights, count, here.tile_values, others, value_size, finite_dy || !heads.hides(),
-                                seen_here, nullptr, here.sums_of_values);
+            Block::add_products({here.changes, Block::columns, 1}, count, here.tile, others, size,
+                                finite_q || !heads.hides(), seen_here, nullptr, here.sums);
+            Block::add_products({here.weights, Block::columns, 1}, count, here.tile_values, others, value_size,
+                                finite_dy || !heads.hides(), seen_here, nullptr, here.sums_of_values);
+            if (!sums_of_queries) return;
+            const auto sees = [&](std::int64_t column) {
+              return cpu::within(heads.keys_of(tile + column, queries, keys), first, count);
+            };
+            const std::int64_t place = (head - kv_head * group) * queries + tile;
+            Block::add_products({here.changes, 1, Block::columns}, others, here.left_tile, count, size,
+                                finite_k || !heads.hides(), sees, nullptr,
+                                sums_of_queries + place * Block::padded(size));
           });
     }
     write(here.sums, count, head_rows(dk, from, heads.kv_heads, kv_head, size));
@@ -288,13 +346,14 @@ struct Kernel<SequenceAttentionGrad> {
       xsimd::select(is_seen, change, nothing).store_unaligned(products_of_values + k);
     }
   }
-  template <class T, class A>
-  static A product(const A* x, const T* y, std::int64_t count) noexcept {
-    cpu::Vector<A> sum(A{});
-    for (std::int64_t k = 0; k < count; k += cpu::lanes<A>) {
-      const std::int64_t some = std::min(count - k, cpu::lanes<A>);
+  template <class T>
+  static Accumulator<T> product(const T* x, const T* y, std::int64_t count) noexcept {
+    using A = Accumulator<T>;
+    cpu::Vector<T> sum(A{});
+    for (std::int64_t k = 0; k < count; k += cpu::lanes<T>) {
+      const std::int64_t some = std::min(count - k, cpu::lanes<T>);
       sum = cpu::multiply_add(cpu::load_vector(x + k, some, A{}, count - k),
-                              cpu::Vector<A>(cpu::load_vector(y + k, some, A{}, count - k)), sum);
+                              cpu::load_vector(y + k, some, A{}, count - k), sum);
     }
     return cpu::sum_of_lanes(sum);
   }
