@@ -39,9 +39,9 @@ template <class A>
 class AttentionBlock {
  public:
   /// The rows of a block: a multiple of those that are multiplied in registers at a time.
-  static constexpr std::int64_t rows = 48;
+  static constexpr std::int64_t rows = 96;
   /// The rows of a tile.
-  static constexpr std::int64_t columns = 64;
+  static constexpr std::int64_t columns = 128;
   /// The width of a panel, and the size that rows of a head have in panels.
   static constexpr std::int64_t width = 2 * lanes<A>;
   static constexpr std::int64_t padded(std::int64_t size) noexcept { return (size + width - 1) / width * width; }

@@ -67,7 +67,7 @@ struct Kernel<SequenceAttention> {
             Block::multiply_columns(left, count, right, others, size, scores);
             const auto seen_here = [&](std::int64_t row) { return cpu::within(seen(row), tile, others); };
             for (std::int64_t row = 0; row < count; ++row) {
-              weigh(score, first + row + keys - queries - tile, seen_here(row), scores + row * Block::columns,
+              weigh(score, first + row + keys - queries - tile, seen_here(row), others, scores + row * Block::columns,
                     best[row], total[row], factor[row]);
             }
             const bool finite = Block::put_tile(v.from(tile), others, values);
@@ -92,13 +92,13 @@ struct Kernel<SequenceAttention> {
   /// Turns the products of a row into weights, of which the greatest so far would be 1; those of what it does not see
   /// are 0. What was summed up before is to be multiplied by `factor`.
   template <class A>
-  static void weigh(const cpu::AttentionScores<A>& score, std::int64_t from, const AttentionRange& seen, A* products,
-                    A& best, A& total, A& factor) noexcept {
+  static void weigh(const cpu::AttentionScores<A>& score, std::int64_t from, const AttentionRange& seen,
+                    std::int64_t count, A* products, A& best, A& total, A& factor) noexcept {
     using V = cpu::Vector<A>;
     constexpr std::int64_t columns = cpu::AttentionBlock<A>::columns, lanes = cpu::lanes<A>;
     const V lowest(-std::numeric_limits<A>::infinity());
     V numbers[static_cast<std::size_t>(columns / lanes)], most = lowest;
-    for (std::int64_t k = 0; k < columns; k += lanes) {
+    for (std::int64_t k = 0; k < count; k += lanes) {
       const V some = xsimd::select(score.are_seen(k, seen), score(cpu::load<A>(products + k), from - k).score, lowest);
       most = xsimd::max(most, some);
       numbers[k / lanes] = some;
@@ -107,7 +107,7 @@ struct Kernel<SequenceAttention> {
     // Where nothing is seen yet, nothing is subtracted: all weights are 0.
     const A shift = greatest == lowest.get(0) ? A{} : greatest;
     V sum(A{});
-    for (std::int64_t k = 0; k < columns; k += lanes) {
+    for (std::int64_t k = 0; k < count; k += lanes) {
       const V weight = cpu::exponential(numbers[k / lanes] - V(shift));
       sum += weight;
       weight.store_unaligned(products + k);
@@ -235,7 +235,7 @@ struct Kernel<SequenceAttentionGrad> {
             const std::int64_t at = (from + row) * heads.heads + head;
             const cpu::Vector<A> of_all(results.logsumexp[at]), delta(deltas[at]);
             derive(
-                score, first + row + keys - queries - tile, seen_here(row), heads.scale,
+                score, first + row + keys - queries - tile, seen_here(row), others, heads.scale,
                 here.weights + row * Block::columns, here.changes + row * Block::columns,
                 [&](std::int64_t) { return of_all; }, [&](std::int64_t) { return delta; });
           }
@@ -297,15 +297,15 @@ struct Kernel<SequenceAttentionGrad> {
             Block::put_columns(dy.from(tile), others, here.right_values);
             Block::multiply_columns(here.left, count, here.right, others, size, here.weights);
             Block::multiply_columns(here.left_values, count, here.right_values, others, value_size, here.changes);
-            for (std::int64_t column = 0; column < Block::columns; ++column) {
-              const std::int64_t at = (query_row + tile + std::min(column, others - 1)) * heads.heads + head;
+            for (std::int64_t column = 0; column < others; ++column) {
+              const std::int64_t at = (query_row + tile + column) * heads.heads + head;
               here.logsumexp[column] = results.logsumexp[at];
               here.delta[column] = deltas[at];
             }
             const auto seen_here = [&](std::int64_t row) { return cpu::within(seen(row), tile, others); };
             for (std::int64_t row = 0; row < count; ++row) {
               derive(
-                  score, first + row + queries - keys - tile, seen_here(row), heads.scale,
+                  score, first + row + queries - keys - tile, seen_here(row), others, heads.scale,
                   here.weights + row * Block::columns, here.changes + row * Block::columns,
                   [&](std::int64_t column) { return cpu::load<A>(here.logsumexp + column); },
                   [&](std::int64_t column) { return cpu::load<A>(here.delta + column); });
@@ -333,11 +333,12 @@ struct Kernel<SequenceAttentionGrad> {
   /// Turns the products q k of a row and a tile into weights, and the products dy v into the derivatives of the
   /// products q k. Both are 0 where the row does not see the other, or where that sees it not.
   template <class A, class LogSums, class Deltas>
-  static void derive(const cpu::AttentionScores<A>& score, std::int64_t from, const AttentionRange& seen, double scale,
-                     A* products, A* products_of_values, const LogSums& of_all, const Deltas& delta) noexcept {
+  static void derive(const cpu::AttentionScores<A>& score, std::int64_t from, const AttentionRange& seen,
+                     std::int64_t count, double scale, A* products, A* products_of_values, const LogSums& of_all,
+                     const Deltas& delta) noexcept {
     using V = cpu::Vector<A>;
     const V nothing(A{}), by(static_cast<A>(scale));
-    for (std::int64_t k = 0; k < cpu::AttentionBlock<A>::columns; k += cpu::lanes<A>) {
+    for (std::int64_t k = 0; k < count; k += cpu::lanes<A>) {
       const auto is_seen = score.are_seen(k, seen);
       const auto [number, derivative] = score(cpu::load<A>(products + k), from - k);
       const V weight = xsimd::select(is_seen, cpu::exponential(number - of_all(k)), nothing);
