@@ -34,6 +34,12 @@ struct HeadRows {
   HeadRows from(std::int64_t row) const noexcept { return {first + row * stride, stride, size}; }
 };
 
+/// A head of the rows of an argument, from row `first` on.
+template <class T>
+HeadRows<T> head_rows(T* x, std::int64_t first, std::int64_t heads, std::int64_t head, std::int64_t size) noexcept {
+  return {x + (first * heads + head) * size, heads * size, size};
+}
+
 /// A block of rows that meet tiles of other rows.
 template <class A>
 class AttentionBlock {

@@ -54,10 +54,9 @@ struct Kernel<SequenceAttention> {
       cpu::fill(total, count, A{});
 
       const std::int64_t from = rows.queries.begin(i) + first, key_row = rows.keys.begin(i);
-      const cpu::HeadRows<const T> q{rows.q + (from * heads.heads + head) * size, heads.heads * size, size};
-      const cpu::HeadRows<const T> k{rows.k + (key_row * heads.kv_heads + kv_head) * size, heads.kv_heads * size, size};
-      const cpu::HeadRows<const T> v{rows.v + (key_row * heads.kv_heads + kv_head) * value_size,
-                                     heads.kv_heads * value_size, value_size};
+      const auto q = cpu::head_rows(rows.q, from, heads.heads, head, size);
+      const auto k = cpu::head_rows(rows.k, key_row, heads.kv_heads, kv_head, size);
+      const auto v = cpu::head_rows(rows.v, key_row, heads.kv_heads, kv_head, value_size);
       Block::put_rows(q, count, left);
       const cpu::AttentionScores<A> score(heads, rows.alibi ? static_cast<A>(rows.alibi[head]) : A{});
       const auto seen = [&](std::int64_t row) { return heads.keys_of(first + row, queries, keys); };
@@ -190,13 +189,6 @@ struct Kernel<SequenceAttentionGrad> {
       sums_of_queries = take(short_rows * Block::padded(size));
     }
   };
-  /// The rows of an argument that belong to a head of a sequence.
-  template <class T>
-  static cpu::HeadRows<T> head_rows(T* x, std::int64_t first, std::int64_t heads, std::int64_t head,
-                                    std::int64_t size) noexcept {
-    return {x + (first * heads + head) * size, heads * size, size};
-  }
-
   /// For each row the mean of the gradient of its weights, which all of its scores lose.
   template <class T, class A = Accumulator<T>>
   static void put_deltas(const AttentionHeads& heads, const AttentionResults<T>& results, std::int64_t head,
@@ -216,10 +208,10 @@ struct Kernel<SequenceAttentionGrad> {
     const std::int64_t queries = rows.queries.length(i), keys = rows.keys.length(i), size = heads.size;
     const std::int64_t count = std::min(Block::rows, queries - first), kv_head = heads.kv_head(head);
     const std::int64_t from = rows.queries.begin(i) + first, key_row = rows.keys.begin(i);
-    const auto k = head_rows(rows.k, key_row, heads.kv_heads, kv_head, size);
-    const auto v = head_rows(rows.v, key_row, heads.kv_heads, kv_head, heads.value_size);
-    Block::put_rows(head_rows(rows.q, from, heads.heads, head, size), count, here.left);
-    Block::put_rows(head_rows(results.dy, from, heads.heads, head, heads.value_size), count, here.left_values);
+    const auto k = cpu::head_rows(rows.k, key_row, heads.kv_heads, kv_head, size);
+    const auto v = cpu::head_rows(rows.v, key_row, heads.kv_heads, kv_head, heads.value_size);
+    Block::put_rows(cpu::head_rows(rows.q, from, heads.heads, head, size), count, here.left);
+    Block::put_rows(cpu::head_rows(results.dy, from, heads.heads, head, heads.value_size), count, here.left_values);
     cpu::fill(here.sums, count * Block::padded(size), A{});
     put_deltas(heads, results, head, from, count, deltas);
     const cpu::AttentionScores<A> score(heads, rows.alibi ? static_cast<A>(rows.alibi[head]) : A{});
@@ -243,7 +235,7 @@ struct Kernel<SequenceAttentionGrad> {
           Block::add_products({here.changes, Block::columns, 1}, count, here.tile, others, size,
                               finite || !heads.hides(), seen_here, nullptr, here.sums);
         });
-    write(here.sums, count, head_rows(dq, from, heads.heads, head, size));
+    write(here.sums, count, cpu::head_rows(dq, from, heads.heads, head, size));
   }
 
   /// All gradients of a sequence and a head of k.
@@ -265,7 +257,7 @@ struct Kernel<SequenceAttentionGrad> {
     }
     for (std::int64_t k = 0; k < group; ++k) {
       write(here.sums_of_queries + k * stride, queries,
-            head_rows(dq, from, heads.heads, kv_head * group + k, heads.size));
+            cpu::head_rows(dq, from, heads.heads, kv_head * group + k, heads.size));
     }
   }
   /// dk and dv of a block of rows: products with the rows of q that see them, of each head of q that meets theirs. Adds
@@ -279,17 +271,17 @@ struct Kernel<SequenceAttentionGrad> {
     const std::int64_t queries = rows.queries.length(i), keys = rows.keys.length(i), size = heads.size;
     const std::int64_t count = std::min(Block::rows, keys - first), from = rows.keys.begin(i) + first;
     const std::int64_t query_row = rows.queries.begin(i), value_size = heads.value_size;
-    const auto k = head_rows(rows.k, from, heads.kv_heads, kv_head, size);
+    const auto k = cpu::head_rows(rows.k, from, heads.kv_heads, kv_head, size);
     Block::put_rows(k, count, here.left);
     const bool finite_k = !sums_of_queries || Block::put_tile(k, count, here.left_tile);
-    Block::put_rows(head_rows(rows.v, from, heads.kv_heads, kv_head, value_size), count, here.left_values);
+    Block::put_rows(cpu::head_rows(rows.v, from, heads.kv_heads, kv_head, value_size), count, here.left_values);
     cpu::fill(here.sums, count * Block::padded(size), A{});
     cpu::fill(here.sums_of_values, count * Block::padded(value_size), A{});
     const auto seen = [&](std::int64_t row) { return heads.queries_of(first + row, queries, keys); };
     const std::int64_t group = heads.heads / heads.kv_heads;
     for (std::int64_t head = kv_head * group; head < (kv_head + 1) * group; ++head) {
-      const auto q = head_rows(rows.q, query_row, heads.heads, head, size);
-      const auto dy = head_rows(results.dy, query_row, heads.heads, head, value_size);
+      const auto q = cpu::head_rows(rows.q, query_row, heads.heads, head, size);
+      const auto dy = cpu::head_rows(results.dy, query_row, heads.heads, head, value_size);
       const cpu::AttentionScores<A> score(heads, rows.alibi ? static_cast<A>(rows.alibi[head]) : A{});
       cpu::for_each_attention_tile<A>(
           seen(0).begin, seen(count - 1).end, queries, [&](std::int64_t tile, std::int64_t others) {
@@ -326,8 +318,8 @@ struct Kernel<SequenceAttentionGrad> {
                                 sums_of_queries + place * Block::padded(size));
           });
     }
-    write(here.sums, count, head_rows(dk, from, heads.kv_heads, kv_head, size));
-    write(here.sums_of_values, count, head_rows(dv, from, heads.kv_heads, kv_head, value_size));
+    write(here.sums, count, cpu::head_rows(dk, from, heads.kv_heads, kv_head, size));
+    write(here.sums_of_values, count, cpu::head_rows(dv, from, heads.kv_heads, kv_head, value_size));
   }
 
   /// Turns the products q k of a row and a tile into weights, and the products dy v into the derivatives of the
