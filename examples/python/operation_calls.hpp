@@ -27,7 +27,7 @@ struct Signature {
   std::string name;
   std::string summary;
   std::vector<Parameter> arguments;
-  std::size_t typed;  ///< which of the arguments has elements of the type that the operation is called for
+  std::size_t typed;  ///< which of the arguments has elements of the type that the operation is called for, if one has
   std::vector<Parameter> options;
   std::string result;
 };

@@ -45,6 +45,8 @@ template <class U>
 inline constexpr bool has_own_elements<lod::operation::TensorOf<U>> = true;
 template <class Kind>
 inline constexpr bool has_own_elements<Several<Kind>> = has_own_elements<Kind>;
+template <>
+inline constexpr bool has_own_elements<lod::BatchLevels> = true;  // there are none
 
 template <class Options>
 inline constexpr bool has_members = !std::same_as<Options, lod::operation::NoOptions>;
@@ -115,7 +117,7 @@ struct Caller<Op, T, Takes<Kinds...>> {
     }
     return signature;
   }
-  /// The first argument whose elements may be of any type.
+  /// The first argument whose elements may be of any type; the number of arguments, if there is none.
   static constexpr std::size_t place_of_type() {
     std::size_t place = 0;
     static_cast<void>(((has_own_elements<Kinds> && ++place > 0) && ...));

@@ -145,6 +145,13 @@ struct Form<lod::op::sequence_mask> : WithOptions<lod::MaskOptions> {
     return lod::sequence_mask<T>(executor, std::span<const std::int64_t>(lengths), options);
   }
 };
+template <>
+struct Form<lod::op::sequence_positions> : WithOptions<lod::PositionOptions> {
+  using Arguments = Takes<lod::BatchLevels>;
+  static auto run(const auto& executor, const lod::BatchLevels& lod, const lod::PositionOptions& options) {
+    return lod::sequence_positions(executor, lod, options);
+  }
+};
 
 // ---- Cut and joined ----
 

@@ -170,13 +170,14 @@ class Operation {
     }
     return place;
   }
-  /// That of the argument that may have any; or the type that is an argument itself.
+  /// That of the argument that may have any; or the type that is an argument itself. INT64 of levels alone.
   lod::DataType element_type(Values& values) const {
     for (std::size_t i = 0; i < signature_.arguments.size(); ++i) {
       if (signature_.arguments[i].hint != std::string_view("TypeLike")) continue;
       const py::object& value = values[i];
       return value.is_none() ? lod::DataType::INT64 : to_data_type(value);
     }
+    if (signature_.typed == signature_.arguments.size()) return lod::DataType::INT64;
     return values.type_of(signature_.typed, signature_.arguments[signature_.typed].hint);
   }
   /// For types of elements without calls of their own, where rows are only moved.

@@ -392,6 +392,9 @@ void sample(op::sequence_mask, auto& c) {
   const auto& lengths = c.list([&] { return c.index.lengths(-1); });
   lod::sequence_mask_into(c.executor, lengths, {.max_length = 30}, c.out());
 }
+void sample(op::sequence_positions, auto& c) {
+  lod::sequence_positions_into(c.executor, c.index, {.level = c.level}, c.out_ids());
+}
 void sample(op::sequence_reshape, auto& c) { lod::sequence_reshape_into(c.executor, c.rows(), 1, c.out()); }
 void sample(op::sequence_reshape_grad, auto& c) {
   const auto x = c.rows();

@@ -57,11 +57,13 @@
 #include LOD_HEADER(embedding_pool)
 #include LOD_HEADER(for_each_sequence)
 #include LOD_HEADER(im2sequence)
+#include LOD_HEADER(layer_norm)
 #include LOD_HEADER(linear_chain_crf)
 #include LOD_HEADER(matrix_product)
 #include LOD_HEADER(merge_rows)
 #include LOD_HEADER(optimizers)
 #include LOD_HEADER(recurrent)
+#include LOD_HEADER(rotary_embedding)
 #include LOD_HEADER(row_conv)
 #include LOD_HEADER(row_sparse)
 #include LOD_HEADER(run_copy)
@@ -77,6 +79,7 @@
 #include LOD_HEADER(sequence_mean_var)
 #include LOD_HEADER(sequence_pad)
 #include LOD_HEADER(sequence_pool)
+#include LOD_HEADER(sequence_positions)
 #include LOD_HEADER(sequence_reverse)
 #include LOD_HEADER(sequence_scatter)
 #include LOD_HEADER(sequence_slice)
@@ -137,31 +140,31 @@ using AllOperations = operation::List<
     op::embedding_pool, op::embedding_pool_grad, op::embedding_pool_weights_grad, op::filter, op::filter_grad,
     op::filter_rows, op::filter_rows_grad, op::flatten, op::flatten_grad, op::for_each_sequence, op::from_dense,
     op::from_time_major, op::from_time_major_grad, op::ftrl, op::gru, op::gru_cell, op::gru_cell_grad, op::gru_grad,
-    op::im2sequence, op::im2sequence_grad, op::insert_level, op::insert_level_grad, op::linear, op::linear_chain_crf,
-    op::linear_chain_crf_grad, op::linear_grad, op::lod_append, op::lod_append_grad, op::lod_reset, op::lod_reset_grad,
-    op::lod_tensor_to_array, op::lod_tensor_to_array_grad, op::lstm, op::lstm_cell, op::lstm_cell_grad, op::lstm_grad,
-    op::map_sequences, op::merge_add, op::merge_add_grad, op::merge_average, op::merge_average_grad,
-    op::merge_lod_tensor, op::merge_lod_tensor_grad, op::momentum, op::mul, op::mul_grad, op::remove_empty,
-    op::remove_empty_grad, op::remove_level, op::remove_level_grad, op::reorder_lod_tensor_by_rank,
-    op::reorder_lod_tensor_by_rank_grad, op::rmsprop, op::row_conv, op::row_conv_grad, op::scale, op::scatter,
-    op::scatter_grad, op::select, op::select_grad, op::sequence_argsort, op::sequence_attention,
-    op::sequence_attention_grad, op::sequence_concat, op::sequence_concat_grad, op::sequence_conv,
-    op::sequence_conv_grad, op::sequence_cumsum, op::sequence_cumsum_grad, op::sequence_dropout,
-    op::sequence_dropout_grad, op::sequence_enumerate, op::sequence_erase, op::sequence_erase_and_wait,
-    op::sequence_expand, op::sequence_expand_as, op::sequence_expand_as_grad, op::sequence_expand_grad,
-    op::sequence_first_step, op::sequence_last_step, op::sequence_log_softmax, op::sequence_log_softmax_grad,
-    op::sequence_logsumexp, op::sequence_logsumexp_grad, op::sequence_mask, op::sequence_max_pool,
-    op::sequence_max_pool_grad, op::sequence_mean_var, op::sequence_mean_var_grad, op::sequence_min_pool,
-    op::sequence_min_pool_grad, op::sequence_pad, op::sequence_pad_grad, op::sequence_pool, op::sequence_pool_grad,
-    op::sequence_reshape, op::sequence_reshape_grad, op::sequence_reverse, op::sequence_reverse_grad,
-    op::sequence_scatter, op::sequence_scatter_grad, op::sequence_slice, op::sequence_slice_grad, op::sequence_softmax,
-    op::sequence_softmax_grad, op::sequence_sort, op::sequence_sort_grad, op::sequence_topk,
-    op::sequence_topk_avg_pooling, op::sequence_topk_avg_pooling_grad, op::sequence_topk_grad, op::sequence_unpad,
-    op::sequence_unpad_grad, op::sgd, op::shrink_rnn_memory, op::shrink_rnn_memory_grad, op::split, op::split_at,
-    op::split_grad, op::split_lod_tensor, op::split_lod_tensor_grad, op::split_selected_rows,
-    op::split_selected_rows_grad, op::sub, op::sub_grad, op::to_dense, op::to_dense_grad, op::to_time_major,
-    op::to_time_major_grad, op::transpose_levels, op::transpose_levels_grad, op::unique_sequences,
-    op::unique_sequences_and_wait>;
+    op::im2sequence, op::im2sequence_grad, op::insert_level, op::insert_level_grad, op::layer_norm, op::layer_norm_grad,
+    op::linear, op::linear_chain_crf, op::linear_chain_crf_grad, op::linear_grad, op::lod_append, op::lod_append_grad,
+    op::lod_reset, op::lod_reset_grad, op::lod_tensor_to_array, op::lod_tensor_to_array_grad, op::lstm, op::lstm_cell,
+    op::lstm_cell_grad, op::lstm_grad, op::map_sequences, op::merge_add, op::merge_add_grad, op::merge_average,
+    op::merge_average_grad, op::merge_lod_tensor, op::merge_lod_tensor_grad, op::momentum, op::mul, op::mul_grad,
+    op::remove_empty, op::remove_empty_grad, op::remove_level, op::remove_level_grad, op::reorder_lod_tensor_by_rank,
+    op::reorder_lod_tensor_by_rank_grad, op::rms_norm, op::rms_norm_grad, op::rmsprop, op::rotary_embedding,
+    op::rotary_embedding_grad, op::row_conv, op::row_conv_grad, op::scale, op::scatter, op::scatter_grad, op::select,
+    op::select_grad, op::sequence_argsort, op::sequence_attention, op::sequence_attention_grad, op::sequence_concat,
+    op::sequence_concat_grad, op::sequence_conv, op::sequence_conv_grad, op::sequence_cumsum, op::sequence_cumsum_grad,
+    op::sequence_dropout, op::sequence_dropout_grad, op::sequence_enumerate, op::sequence_erase,
+    op::sequence_erase_and_wait, op::sequence_expand, op::sequence_expand_as, op::sequence_expand_as_grad,
+    op::sequence_expand_grad, op::sequence_first_step, op::sequence_last_step, op::sequence_log_softmax,
+    op::sequence_log_softmax_grad, op::sequence_logsumexp, op::sequence_logsumexp_grad, op::sequence_mask,
+    op::sequence_max_pool, op::sequence_max_pool_grad, op::sequence_mean_var, op::sequence_mean_var_grad,
+    op::sequence_min_pool, op::sequence_min_pool_grad, op::sequence_pad, op::sequence_pad_grad, op::sequence_pool,
+    op::sequence_pool_grad, op::sequence_positions, op::sequence_reshape, op::sequence_reshape_grad,
+    op::sequence_reverse, op::sequence_reverse_grad, op::sequence_scatter, op::sequence_scatter_grad,
+    op::sequence_slice, op::sequence_slice_grad, op::sequence_softmax, op::sequence_softmax_grad, op::sequence_sort,
+    op::sequence_sort_grad, op::sequence_topk, op::sequence_topk_avg_pooling, op::sequence_topk_avg_pooling_grad,
+    op::sequence_topk_grad, op::sequence_unpad, op::sequence_unpad_grad, op::sgd, op::shrink_rnn_memory,
+    op::shrink_rnn_memory_grad, op::split, op::split_at, op::split_grad, op::split_lod_tensor,
+    op::split_lod_tensor_grad, op::split_selected_rows, op::split_selected_rows_grad, op::sub, op::sub_grad,
+    op::to_dense, op::to_dense_grad, op::to_time_major, op::to_time_major_grad, op::transpose_levels,
+    op::transpose_levels_grad, op::unique_sequences, op::unique_sequences_and_wait>;
 
 }  // namespace lod::inline LOD_INTERFACE::inline LOD_TARGET
 
