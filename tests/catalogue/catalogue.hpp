@@ -6,6 +6,7 @@
 #pragma once
 
 #include "catalogue/case.hpp"
+#include "catalogue/layers.hpp"
 #include "catalogue/rows.hpp"
 #include "catalogue/steps.hpp"
 #include "catalogue/structure.hpp"
