@@ -48,7 +48,8 @@ struct Declared<op::sequence_positions> : LaunchesOnIds<kernel::SequencePosition
 /// sequence. Scalar rows of int64, LoD as given: that of a batch, or of a part of one. Empty sequences have no rows.
 /// By such positions networks tell the rows of a sequence apart: see `embedding`, `rotary_embedding`.
 ///
-/// One pass over the result. Throws InvalidLoD if there is no level, OutOfRange for the level.
+/// One pass over the result. Without an executor, it is in the memory of `Device`: `sequence_positions<Cuda>(lod)`.
+/// Throws InvalidLoD if there is no level, OutOfRange for the level.
 template <Executor E, class Y>
 void sequence_positions_into(const E& executor, const BatchLevels& lod, const PositionOptions& options, Y&& y) {
   static_assert(std::is_same_v<value_type_t<std::remove_cvref_t<Y>>, std::int64_t>, "positions are int64");
@@ -69,9 +70,10 @@ template <Executor E>
   sequence_positions_into(executor, lod, options, y);
   return y;
 }
-[[nodiscard]] inline LoDTensor<std::int64_t> sequence_positions(const BatchLevels& lod,
-                                                                const PositionOptions& options = {}) {
-  return sequence_positions(default_executor<Cpu>(), lod, options);
+template <class Device = Cpu>
+[[nodiscard]] LoDTensor<std::int64_t, Device> sequence_positions(const BatchLevels& lod,
+                                                                 const PositionOptions& options = {}) {
+  return sequence_positions(default_executor<Device>(), lod, options);
 }
 
 /// The result of `sequence_positions`, described: see <lod/infer.hpp>.
