@@ -1,11 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
 /// @file
-/// Samples of the layers of networks that take one row after the other: products, norms, positions, dropout.
+/// Samples of the layers of networks that take one row after the other: products, attention, norms,
+/// positions, dropout.
 #pragma once
 
 #include <lod/ops.hpp>
 
 #include <cstdint>
+#include <type_traits>
 
 namespace lod_test {
 

@@ -5,13 +5,13 @@
 #pragma once
 
 #include <lod/core/version.hpp>
-#include <lod/kernels/cpu/half_vector.hpp>
 #include <lod/kernels/cpu/large_output.hpp>
 #include <lod/kernels/cpu/launch.hpp>
+#include <lod/kernels/cpu/moments.hpp>
 #include <lod/kernels/cpu/parallel.hpp>
+#include <lod/kernels/cpu/row_lanes.hpp>
 #include <lod/kernels/cpu/row_sum.hpp>
 #include <lod/kernels/cpu/score_row.hpp>
-#include <lod/kernels/cpu/transpose.hpp>
 #include <lod/kernels/cpu/vector.hpp>
 #include <lod/kernels/row_statistics.hpp>
 #include <lod/ops/layer_norm.hpp>
@@ -20,112 +20,27 @@
 #include <concepts>
 #include <cstddef>
 #include <cstdint>
-#include <cstring>
 #include <limits>
 #include <type_traits>
 
 namespace lod::inline LOD_INTERFACE::kernel::inline LOD_TARGET::cpu {
 
-/// The compiler's own vectors.
-template <class A>
-struct OwnVector {
-  typedef float type __attribute__((vector_size(sizeof(xsimd::batch<float>))));
+/// A row's numbers, normalised.
+template <class A, bool centred>
+class Normalise {
+ public:
+  using V = xsimd::batch<A>;
+
+  explicit Normalise(const RowStatistics<A>& row) noexcept
+      : scale_(row.scale), minus_center_(-row.center), factor_(row.factor), shift_(row.shift) {}
+  [[gnu::always_inline]] V operator()(const V& x) const {
+    if constexpr (centred) return multiply_add(multiply_add(x, scale_, minus_center_), factor_, shift_);
+    return x * scale_ * factor_;
+  }
+
+ private:
+  V scale_, minus_center_, factor_, shift_;
 };
-template <>
-struct OwnVector<double> {
-  typedef double type __attribute__((vector_size(sizeof(xsimd::batch<double>))));
-};
-
-/// The sums of the lanes of each of `size` rows in memory, as `sum_of_lanes` adds them.
-template <class A>
-[[gnu::always_inline]] inline xsimd::batch<A> sums_of_lanes(const A* lanes_of_rows) {
-  constexpr std::size_t size = xsimd::batch<A>::size;
-  typename OwnVector<A>::type rows[size];
-#pragma GCC unroll 16
-  for (std::size_t row = 0; row < size; ++row) std::memcpy(&rows[row], lanes_of_rows + row * size, sizeof rows[0]);
-  transpose(rows);
-#pragma GCC unroll 16
-  for (std::size_t half = size / 2; half > 0; half /= 2) {
-#pragma GCC unroll 16
-    for (std::size_t lane = 0; lane < half; ++lane) rows[lane] += rows[half + lane];
-  }
-  return __builtin_bit_cast(xsimd::batch<A>, rows[0]);
-}
-
-/// `row_lanes` sums in vectors.
-template <class A>
-struct LaneSums {
-  static constexpr std::size_t vectors = static_cast<std::size_t>(row_lanes) / xsimd::batch<A>::size;
-  xsimd::batch<A> of[vectors];
-
-  [[gnu::always_inline]] void clear() {
-#pragma GCC unroll 16
-    for (std::size_t v = 0; v < vectors; ++v) of[v] = xsimd::batch<A>(A{});
-  }
-  [[gnu::always_inline]] void add(const LaneSums& more) {
-#pragma GCC unroll 16
-    for (std::size_t v = 0; v < vectors; ++v) of[v] += more.of[v];
-  }
-  /// As many sums as a vector has, of which those at a distance of `xsimd::batch<A>::size` are joined.
-  [[gnu::always_inline]] xsimd::batch<A> joined() {
-#pragma GCC unroll 16
-    for (std::size_t half = vectors / 2; half > 0; half /= 2) {
-#pragma GCC unroll 16
-      for (std::size_t v = 0; v < half; ++v) of[v] += of[half + v];
-    }
-    return of[0];
-  }
-};
-
-/// Sums over the numbers of a row: add(i, some, sum...) adds to each vector of sums the terms of the `some` numbers
-/// from i on, and nothing to the lanes after these; `some` is a constant for whole vectors.
-template <class T, std::size_t count, class Add>
-[[gnu::always_inline]] inline void sum_part(std::int64_t begin, std::int64_t end, const Add& add,
-                                            LaneSums<Accumulator<T>> (&sums)[count]) {
-  constexpr std::size_t vectors = LaneSums<Accumulator<T>>::vectors;
-  const auto call = [&](std::int64_t i, auto some, std::size_t v) __attribute__((always_inline)) {
-    if constexpr (count == 1) {
-      add(i, some, sums[0].of[v]);
-    } else {
-      add(i, some, sums[0].of[v], sums[1].of[v]);
-    }
-  };
-#pragma GCC unroll 2
-  for (std::size_t n = 0; n < count; ++n) sums[n].clear();
-  std::int64_t i = begin;
-  for (; i + row_lanes <= end; i += row_lanes) {
-#pragma GCC unroll 16
-    for (std::size_t v = 0; v < vectors; ++v) {
-      call(i + static_cast<std::int64_t>(v) * lanes<T>, std::integral_constant<std::int64_t, lanes<T>>(), v);
-    }
-  }
-  if (i == end) return;
-#pragma GCC unroll 16
-  for (std::size_t v = 0; v < vectors; ++v) {
-    const std::int64_t at = i + static_cast<std::int64_t>(v) * lanes<T>;
-    if (at < end) call(at, std::min(end - at, lanes<T>), v);
-  }
-}
-/// The same over whole rows. Sum n of the row goes to to[n], lane by lane.
-template <class T, std::size_t count, class Add>
-[[gnu::always_inline]] inline void sum_row(std::int64_t row_size, const Add& add, Accumulator<T>* const (&to)[count]) {
-  LaneSums<Accumulator<T>> sums[count];
-  if (row_size < row_part) {
-    sum_part<T, count>(0, row_size, add, sums);
-  } else {
-    LaneSums<Accumulator<T>> totals[count];
-    for (std::size_t n = 0; n < count; ++n) totals[n].clear();
-    std::int64_t begin = 0;
-    for (; begin + row_part <= row_size; begin += row_part) {
-      sum_part<T, count>(begin, begin + row_part, add, sums);
-      for (std::size_t n = 0; n < count; ++n) totals[n].add(sums[n]);
-    }
-    sum_part<T, count>(begin, row_size, add, sums);
-    for (std::size_t n = 0; n < count; ++n) sums[n].add(totals[n]);
-  }
-#pragma GCC unroll 2
-  for (std::size_t n = 0; n < count; ++n) sums[n].joined().store_aligned(to[n]);
-}
 
 /// The statistics of a group of rows, one to a lane.
 template <class T, bool centred>
@@ -192,23 +107,9 @@ class RowGroup {
     }
   }
 
-  /// A row's numbers, normalised.
-  class Normalise {
-   public:
-    Normalise(const RowGroup& group, std::int64_t row) noexcept
-        : scale_(group.scale[row]),
-          minus_center_(-group.center[row]),
-          factor_(group.factor[row]),
-          shift_(group.shift[row]) {}
-    [[gnu::always_inline]] V operator()(const V& x) const {
-      if constexpr (centred) return multiply_add(multiply_add(x, scale_, minus_center_), factor_, shift_);
-      return x * scale_ * factor_;
-    }
-
-   private:
-    V scale_, minus_center_, factor_, shift_;
-  };
-  Normalise normalise(std::int64_t row) const noexcept { return Normalise(*this, row); }
+  RowStatistics<A> of_row(std::int64_t row) const noexcept {
+    return {scale[row], center[row], factor[row], shift[row]};
+  }
 
   /// Numbers of an array; zeros after them.
   template <class Some>
@@ -317,22 +218,24 @@ struct Kernel<RowNorm> {
     const bool past_caches = std::same_as<T, Accumulator<T>> && cpu::LargeOutput(bytes).past_caches() &&
                              row_size % cpu::lanes<T> == 0 && reinterpret_cast<std::uintptr_t>(y) % 64 == 0;
     const std::int64_t step = Group::rows_at_a_time(row_size);
-    cpu::parallel_ranges(
-        executor, rows, lod::detail::saturated_product(2, bytes), [&](std::int64_t begin, std::int64_t end) {
-          Group group(row_size, epsilon);
-          for (std::int64_t row = begin; row < end; row += step) {
-            const std::int64_t some = std::min(end - row, step);
-            group.find(x + row * row_size, some);
-            for (std::int64_t k = 0; k < some; ++k) {
-              const std::int64_t at = (row + k) * row_size;
-              write<with_scale, with_bias>(group.normalise(k), x + at, row_size, scale, bias, past_caches, y + at);
-            }
-          }
-        });
+    cpu::parallel_ranges(executor, rows, lod::detail::saturated_product(2, bytes),
+                         [&](std::int64_t begin, std::int64_t end) {
+                           Group group(row_size, epsilon);
+                           for (std::int64_t row = begin; row < end; row += step) {
+                             const std::int64_t some = std::min(end - row, step);
+                             group.find(x + row * row_size, some);
+                             for (std::int64_t k = 0; k < some; ++k) {
+                               const std::int64_t at = (row + k) * row_size;
+                               write<with_scale, with_bias, T>(cpu::Normalise<Accumulator<T>, centred>(group.of_row(k)),
+                                                               x + at, row_size, scale, bias, past_caches, y + at);
+                             }
+                           }
+                         });
   }
-  template <bool with_scale, bool with_bias, class T, class Normalise>
-  [[gnu::always_inline]] static void write(const Normalise& normalise, const T* x, std::int64_t row_size,
-                                           const T* scale, const T* bias, bool past_caches, T* y) {
+  template <bool with_scale, bool with_bias, class T, bool centred>
+  [[gnu::always_inline]] static void write(const cpu::Normalise<Accumulator<T>, centred> normalise, const T* x,
+                                           std::int64_t row_size, const T* scale, const T* bias, bool past_caches,
+                                           T* y) {
     const auto of = [&](const cpu::Vector<T>& number, std::int64_t i, auto read) __attribute__((always_inline)) {
       const cpu::Vector<T> normal = normalise(number);
       if constexpr (with_scale && with_bias) return cpu::multiply_add(normal, read(scale + i), read(bias + i));
@@ -356,92 +259,165 @@ struct Kernel<RowNorm> {
   }
 };
 
+/// The gradients of rows: dx is written while terms of the sums over rows are added up, in the order of sum_tree.hpp.
+/// The terms of a row are those of dscale, followed by those of dbias if rows are `centred`.
+template <class T, bool centred, bool with_scale>
+struct NormGradients {
+  using A = Accumulator<T>;
+  using V = Vector<T>;
+  using Group = RowGroup<T, centred>;
+
+  const T* dy;
+  const T* x;
+  std::int64_t row_size;
+  const T* scale;
+  double epsilon;
+  T* dx;
+  A* block;  ///< scratch of a thread, for `scratch(row_size)` numbers
+
+  static std::int64_t term_size(std::int64_t row_size) noexcept { return centred ? 2 * row_size : row_size; }
+  static std::int64_t scratch(std::int64_t row_size) noexcept {
+    return term_size(row_size) <= narrow_row_size ? computed_scratch(term_size(row_size)) : 0;
+  }
+
+  /// Sums the terms of at most a leaf of rows.
+  void sum(std::int64_t first, std::int64_t count, A* to) const {
+    const std::int64_t size = term_size(row_size);
+    const bool narrow = size <= narrow_row_size;
+    if (!narrow) fill(to, size, empty_sum<A>());
+    Group group(row_size, epsilon);
+    OfRow found[static_cast<std::size_t>(most_rows)];
+    const std::int64_t step = std::clamp<std::int64_t>(Group::rows_at_a_time(2 * row_size) / 4 * 4, 4, most_rows);
+    for (std::int64_t row = 0; row < count; row += step) {
+      const std::int64_t rows = std::min(count - row, step), at = (first + row) * row_size;
+      for (std::int64_t k = 0; k < rows; k += Group::most_rows) {
+        find(group, std::min(rows - k, Group::most_rows), at + k * row_size, found + k);
+      }
+      std::int64_t k = 0;
+      if (narrow) {
+        for (; k < rows; ++k) differentiate<1, true>(found + k, at + k * row_size, block + (row + k) * size);
+      } else {
+        for (; k + 4 <= rows; k += 4) differentiate<4, false>(found + k, at + k * row_size, to);
+        for (; k < rows; ++k) differentiate<1, false>(found + k, at + k * row_size, to);
+      }
+    }
+    if (narrow) sum_stored_leaf<A>(ContiguousRows<A>{block, size, computed_scratch(size)}, 0, count, size, to);
+  }
+
+ private:
+  static constexpr std::int64_t most_rows = std::max<std::int64_t>(Group::most_rows, 4);
+  /// What is known of a row: its statistics, the mean of the gradients of its normalised numbers, and that of their
+  /// products with these numbers.
+  struct OfRow {
+    RowStatistics<A> statistics;
+    A mean, weighed;
+  };
+  [[gnu::always_inline]] void find(Group& group, std::int64_t rows, std::int64_t at, OfRow* found) const {
+    group.find(x + at, rows);
+    for (std::int64_t row = 0; row < rows; ++row) {
+      const T *const d = dy + at + row * row_size, *const from = x + at + row * row_size;
+      const Normalise<A, centred> normalise(group.of_row(row));
+      const T* const scales = scale;
+      const auto add = [=](std::int64_t i, auto some, V& plain, V& weighed) __attribute__((always_inline)) {
+        const V gradient = Group::load_some(d + i, some);
+        V normal = normalise(Group::load_some(from + i, some));
+        if constexpr (with_scale) {
+          const V by = Group::load_some(scales + i, some);
+          plain = multiply_add(gradient, by, plain);
+          normal *= by;
+        } else {
+          plain += gradient;
+        }
+        weighed = multiply_add(gradient, normal, weighed);
+      };
+      sum_row<T, 2>(row_size, add, {group.first(row), group.second(row)});
+    }
+    const V size(static_cast<A>(row_size));
+    alignas(64) A means[static_cast<std::size_t>(lanes<T>)];
+    alignas(64) A weighed[static_cast<std::size_t>(lanes<T>)];
+    store<A>(means, group.sums_of_first(rows) / size);
+    store<A>(weighed, group.sums_of_second(rows) / size);
+    for (std::int64_t row = 0; row < rows; ++row) found[row] = {group.of_row(row), means[row], weighed[row]};
+  }
+
+  /// What a row's vectors are computed with.
+  struct Constants {
+    explicit Constants(const OfRow& row) noexcept
+        : normalise(row.statistics), mean(row.mean), weighed(row.weighed), factor(row.statistics.of_gradient()) {}
+    Normalise<A, centred> normalise;
+    V mean, weighed, factor;
+  };
+  /// Writes dx of consecutive rows from `at` on, and their terms, or adds these to the sums.
+  template <std::size_t rows, bool writes_terms>
+  [[gnu::always_inline]] void differentiate(const OfRow* found, std::int64_t at, A* to) const {
+    if constexpr (rows == 4) {
+      const Constants by[] = {Constants(found[0]), Constants(found[1]), Constants(found[2]), Constants(found[3])};
+      for_each_vector<writes_terms>(by, at, to);
+    } else {
+      const Constants by[] = {Constants(found[0])};
+      for_each_vector<writes_terms>(by, at, to);
+    }
+  }
+  template <bool writes_terms, std::size_t rows>
+  [[gnu::always_inline]] void for_each_vector(const Constants (&by)[rows], std::int64_t at, A* to) const {
+    // Copies, which what is written does not change.
+    const T *const from = x + at, *const from_dy = dy + at, *const scales = scale;
+    T* const write_to = dx + at;
+    const std::int64_t size = row_size;
+    const auto pass =
+        [&by, from, from_dy, scales, write_to, size, to ](std::int64_t i, auto some) __attribute__((always_inline)) {
+      V terms[rows], gradients[rows];
+#pragma GCC unroll 4
+      for (std::size_t row = 0; row < rows; ++row) {
+        const std::int64_t place = static_cast<std::int64_t>(row) * size + i;
+        const V gradient = Group::load_some(from_dy + place, some);
+        const V normal = by[row].normalise(Group::load_some(from + place, some));
+        V part = gradient;
+        if constexpr (with_scale && centred) {
+          part = multiply_add(gradient, Group::load_some(scales + i, some), -by[row].mean);
+        } else if constexpr (with_scale) {
+          part = gradient * Group::load_some(scales + i, some);
+        } else if constexpr (centred) {
+          part = gradient - by[row].mean;
+        }
+        store_first<T>(write_to + place, multiply_add(-normal, by[row].weighed, part) * by[row].factor, some, 0);
+        terms[row] = MomentsArithmetic().product(gradient, normal);
+        gradients[row] = gradient;
+      }
+      put<writes_terms>(to + i, terms, some);
+      if constexpr (centred) put<writes_terms>(to + size + i, gradients, some);
+    };
+    std::int64_t i = 0;
+    for (; i + lanes<T> <= size; i += lanes<T>) pass(i, std::integral_constant<std::int64_t, lanes<T>>());
+    if (i < size) pass(i, size - i);
+  }
+  template <bool writes_terms, std::size_t rows, class Some>
+  [[gnu::always_inline]] static void put(A* to, const V (&terms)[rows], Some some) {
+    V sum = terms[0];
+    if constexpr (rows == 4) sum = (terms[0] + terms[1]) + (terms[2] + terms[3]);
+    if constexpr (!writes_terms) sum = load_vector<A>(to, some) + sum;
+    store_first<A>(to, sum, some, 0);
+  }
+};
+
 template <>
 struct Kernel<RowNormGrad> {
   template <class T>
   static void run(const CpuExecutor& executor, const T* dy, const T* x, std::int64_t rows, std::int64_t row_size,
                   const T* scale, double epsilon, bool centred, T* dx, T* dscale, T* dbias) {
     if (row_size == 0) return;
-    if (centred && scale) return work<true, true>(executor, dy, x, rows, row_size, scale, epsilon, dx, dscale, dbias);
-    if (centred) return work<true, false>(executor, dy, x, rows, row_size, scale, epsilon, dx, dscale, dbias);
-    if (scale) return work<false, true>(executor, dy, x, rows, row_size, scale, epsilon, dx, dscale, dbias);
-    work<false, false>(executor, dy, x, rows, row_size, scale, epsilon, dx, dscale, dbias);
-  }
-
- private:
-  /// dx is written while the terms of the sums over rows are computed: once for each row.
-  template <bool centred, bool with_scale, class T>
-  static void work(const CpuExecutor& executor, const T* dy, const T* x, std::int64_t rows, std::int64_t row_size,
-                   const T* scale, double epsilon, T* dx, T* dscale, T* dbias) {
-    using A = Accumulator<T>;
-    const std::int64_t term_size = centred ? 2 * row_size : row_size;
-    const cpu::ThreadScratch<A> blocks(executor, cpu::computed_scratch(term_size));
-    const Workspace::Loan<A> sums(executor.workspace(), term_size);
-    const auto compute = [=](std::int64_t first, std::int64_t count, A* terms) {
-      using Group = cpu::RowGroup<T, centred>;
-      const std::int64_t step = Group::rows_at_a_time(2 * row_size);
-      Group group(row_size, epsilon);
-      for (std::int64_t row = 0; row < count; row += step) {
-        const std::int64_t at = (first + row) * row_size;
-        differentiate<centred, with_scale>(group, std::min(count - row, step), dy + at, x + at, row_size, scale,
-                                           dx + at, terms + row * term_size);
-      }
-    };
-    const auto rows_of = [&](int thread) { return cpu::ComputedRows{compute, blocks(thread)}; };
-    cpu::sum_rows<A>(executor, rows_of, rows, term_size,
-                     lod::detail::bytes_of<T>(rows, lod::detail::saturated_product(5, row_size)), sums.data());
-    cpu::convert(sums.data(), row_size, dscale);
-    if constexpr (centred) cpu::convert(sums.data() + row_size, row_size, dbias);
-  }
-
-  template <bool centred, bool with_scale, class T>
-  [[gnu::always_inline]] static void differentiate(cpu::RowGroup<T, centred>& group, std::int64_t rows, const T* dy,
-                                                   const T* x, std::int64_t row_size, const T* scale, T* dx,
-                                                   Accumulator<T>* terms) {
-    using A = Accumulator<T>;
-    using V = cpu::Vector<T>;
-    using Group = cpu::RowGroup<T, centred>;
-    group.find(x, rows);
-    for (std::int64_t row = 0; row < rows; ++row) {
-      const T *const d = dy + row * row_size, *const from = x + row * row_size;
-      const auto normalise = group.normalise(row);
-      const auto add = [&](std::int64_t i, auto some, V& plain, V& weighed) __attribute__((always_inline)) {
-        const V gradient = Group::load_some(d + i, some);
-        V normal = normalise(Group::load_some(from + i, some));
-        if constexpr (with_scale) {
-          const V by = Group::load_some(scale + i, some);
-          plain = cpu::multiply_add(gradient, by, plain);
-          normal *= by;
-        } else {
-          plain += gradient;
-        }
-        weighed = cpu::multiply_add(gradient, normal, weighed);
-      };
-      cpu::sum_row<T, 2>(row_size, add, {group.first(row), group.second(row)});
-    }
-    const V size(static_cast<A>(row_size));
-    alignas(64) A means[static_cast<std::size_t>(cpu::lanes<T>)];
-    alignas(64) A weighed_means[static_cast<std::size_t>(cpu::lanes<T>)];
-    cpu::store<A>(means, group.sums_of_first(rows) / size);
-    cpu::store<A>(weighed_means, group.sums_of_second(rows) / size);
-    for (std::int64_t row = 0; row < rows; ++row) {
-      const T *const d = dy + row * row_size, *const from = x + row * row_size;
-      A* const term = terms + row * (centred ? 2 : 1) * row_size;
-      const auto normalise = group.normalise(row);
-      const V mean(means[row]), weighed(weighed_means[row]), factor(group.factor[row] * group.scale[row]);
-      for (std::int64_t i = 0; i < row_size; i += cpu::lanes<T>) {
-        const std::int64_t some = std::min(row_size - i, cpu::lanes<T>);
-        const V gradient = cpu::load_vector(d + i, some), normal = normalise(cpu::load_vector(from + i, some));
-        V part = gradient;
-        if constexpr (with_scale && centred)
-          part = cpu::multiply_add(gradient, cpu::load_vector(scale + i, some), -mean);
-        if constexpr (with_scale && !centred) part = gradient * cpu::load_vector(scale + i, some);
-        if constexpr (!with_scale && centred) part = gradient - mean;
-        cpu::store_first<T>(dx + row * row_size + i, cpu::multiply_add(-normal, weighed, part) * factor, some, 0);
-        cpu::store_first<A>(term + i, gradient * normal, some, 0);
-        if constexpr (centred) cpu::store_first<A>(term + row_size + i, gradient, some, 0);
-      }
-    }
+    cpu::with_scale_and_bias(scale != nullptr, centred, [&](auto with_scale, auto with_bias) {
+      using Gradients = cpu::NormGradients<T, with_bias, with_scale>;
+      using A = Accumulator<T>;
+      const std::int64_t term_size = Gradients::term_size(row_size);
+      const cpu::ThreadScratch<A> blocks(executor, Gradients::scratch(row_size));
+      const Workspace::Loan<A> sums(executor.workspace(), term_size);
+      const auto rows_of = [&](int thread) { return Gradients{dy, x, row_size, scale, epsilon, dx, blocks(thread)}; };
+      cpu::sum_rows<A>(executor, rows_of, rows, term_size,
+                       lod::detail::bytes_of<T>(rows, lod::detail::saturated_product(3, row_size)), sums.data());
+      cpu::convert(sums.data(), row_size, dscale);
+      if constexpr (with_bias) cpu::convert(sums.data() + row_size, row_size, dbias);
+    });
   }
 };
 

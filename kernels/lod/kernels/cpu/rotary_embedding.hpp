@@ -3,6 +3,7 @@
 /// Rotary embedding on the CPU. Cosines and sines are what takes time, and rows need them at positions that follow each
 /// other. So a position is split into a multiple of `near_positions` and the rest: those of the rests are in a table,
 /// those of a multiple are computed when a row has another one than the row before, and a row's are products of both.
+/// Where many sequences begin with the same positions, those of their first rows are kept.
 #pragma once
 
 #include <lod/core/version.hpp>
@@ -56,14 +57,21 @@ class NearTurns {
   Workspace::Loan<double> numbers_;
 };
 
-/// The cosines and sines that a row is turned by. `far` is scratch for two numbers a pair, `numbers` for four.
+/// How many cosines a row needs, and how many sines: one for each pair; if pairs are interleaved one for each number,
+/// and the sines have the sign of their term.
+inline std::int64_t turns_of_head(const Turns& turns) noexcept {
+  return turns.interleaved ? 2 * turns.pairs : turns.pairs;
+}
+
+/// Works out the cosines and sines that a row is turned by. `far` is scratch for two numbers a pair.
 template <class A>
 class TurnsOfRow {
  public:
-  TurnsOfRow(const NearTurns& near, const Turns& turns, double* far, A* numbers) noexcept
-      : near_(near), turns_(turns), far_(far), cosines_(numbers), sines_(numbers + 2 * turns.pairs) {}
+  TurnsOfRow(const NearTurns& near, const Turns& turns, double* far) noexcept
+      : near_(near), turns_(turns), far_(far), count_(turns_of_head(turns)) {}
 
-  void move_to(std::int64_t position) {
+  /// Writes the cosines of a position, followed by the sines.
+  void write(std::int64_t position, A* to) {
     constexpr std::int64_t bits = 5;
     static_assert(std::int64_t{1} << bits == near_positions);
     const std::int64_t multiple = position >> bits, rest = position & (near_positions - 1), pairs = turns_.pairs;
@@ -74,21 +82,16 @@ class TurnsOfRow {
     }
     const double* const near = near_.at(rest);
     const Vector<double> sign(turns_.back ? -1.0 : 1.0);
-    // The last vectors may begin where those before them did not end: what is written twice is the same.
-    if (pairs < lanes<double>) {
-      put(near, 0, pairs, sign);
-    } else {
-      for (std::int64_t i = 0; i + lanes<double> <= pairs; i += lanes<double>) put(near, i, lanes<double>, sign);
-      put(near, pairs - lanes<double>, lanes<double>, sign);
-    }
+    if (pairs < lanes<double>) return put(near, 0, pairs, sign, to);
+    for (std::int64_t i = 0; i + lanes<double> <= pairs; i += lanes<double>) put(near, i, lanes<double>, sign, to);
+    // The last vector may begin before the others end: what is written twice is the same.
+    if (pairs % lanes<double> != 0) put(near, pairs - lanes<double>, lanes<double>, sign, to);
   }
 
-  /// One for each pair; if pairs are interleaved one for each number, the sines with the sign of their term.
-  const A* cosines() const noexcept { return cosines_; }
-  const A* sines() const noexcept { return sines_; }
-
  private:
-  [[gnu::always_inline]] void put(const double* near, std::int64_t i, std::int64_t some, const Vector<double>& sign) {
+  [[gnu::always_inline]] void put(const double* near, std::int64_t i, std::int64_t some, const Vector<double>& sign,
+                                  A* to) const {
+    A* const to_sines = to + count_;
     const std::int64_t pairs = turns_.pairs;
     const Vector<double> near_cosine = load_vector(near + i, some), near_sine = load_vector(near + pairs + i, some);
     const Vector<double> far_cosine = load_vector(far_ + i, some), far_sine = load_vector(far_ + pairs + i, some);
@@ -100,23 +103,53 @@ class TurnsOfRow {
     sine.store_aligned(sines);
     if (turns_.interleaved) {
       for (std::int64_t k = 0; k < some; ++k) {
-        cosines_[2 * (i + k)] = cosines_[2 * (i + k) + 1] = static_cast<A>(cosines[k]);
-        sines_[2 * (i + k)] = -static_cast<A>(sines[k]);
-        sines_[2 * (i + k) + 1] = static_cast<A>(sines[k]);
+        to[2 * (i + k)] = to[2 * (i + k) + 1] = static_cast<A>(cosines[k]);
+        to_sines[2 * (i + k)] = -static_cast<A>(sines[k]);
+        to_sines[2 * (i + k) + 1] = static_cast<A>(sines[k]);
       }
     } else {
-      for (std::int64_t k = 0; k < some; ++k) cosines_[i + k] = static_cast<A>(cosines[k]);
-      for (std::int64_t k = 0; k < some; ++k) sines_[i + k] = static_cast<A>(sines[k]);
+      for (std::int64_t k = 0; k < some; ++k) to[i + k] = static_cast<A>(cosines[k]);
+      for (std::int64_t k = 0; k < some; ++k) to_sines[i + k] = static_cast<A>(sines[k]);
     }
   }
 
   const NearTurns& near_;
   Turns turns_;
   double* far_;
-  A* cosines_;
-  A* sines_;
+  std::int64_t count_;
   std::int64_t multiple_ = 0;
   bool has_multiple_ = false;
+};
+
+/// The cosines and sines of the first positions of sequences, as `TurnsOfRow` writes them.
+template <class A>
+class KeptTurns {
+ public:
+  KeptTurns(const CpuExecutor& executor, const NearTurns& near, const Turns& turns, const Segments& sequences)
+      : size_(2 * turns_of_head(turns)),
+        positions_(worth_keeping(sequences, size_)),
+        numbers_(executor.workspace(), positions_ * size_),
+        far_(executor.workspace(), positions_ > 0 ? 2 * turns.pairs : 0) {
+    TurnsOfRow<A> of_row(near, turns, far_.data());
+    for (std::int64_t position = 0; position < positions_; ++position) {
+      of_row.write(position, numbers_.data() + position * size_);
+    }
+  }
+  bool has(std::int64_t position) const noexcept { return position < positions_; }
+  const A* at(std::int64_t position) const noexcept { return numbers_.data() + position * size_; }
+
+ private:
+  /// What stays in a cache, unless most positions occur once.
+  static std::int64_t worth_keeping(const Segments& sequences, std::int64_t size) noexcept {
+    constexpr auto most = static_cast<std::int64_t>(131072 / sizeof(A));
+    const std::int64_t positions = std::min(sequences.max_rows, most / size);
+    return sequences.rows() / 2 >= positions ? positions : 0;
+  }
+
+  std::int64_t size_;
+  std::int64_t positions_;
+  Workspace::Loan<A> numbers_;
+  Workspace::Loan<double> far_;
 };
 
 /// Each number in the place of its neighbour: those of a pair change places.
@@ -146,17 +179,21 @@ struct Kernel<RotaryEmbedding> {
     const std::int64_t row_size = 2 * turns.pairs * turns.heads,
                        result_bytes = lod::detail::bytes_of<T>(rows, row_size);
     const cpu::NearTurns near(executor, turns, positions ? cpu::near_positions : sequences.max_rows);
+    const cpu::KeptTurns<A> kept(executor, near, turns, sequences);
+    const std::int64_t unit = cpu::turns_of_head(turns);
     const cpu::ThreadScratch<double> far(executor, 2 * turns.pairs);
-    const cpu::ThreadScratch<A> numbers(executor, 4 * turns.pairs);
-    const std::int64_t unit = turns.interleaved ? 2 * turns.pairs : turns.pairs;
+    const cpu::ThreadScratch<A> numbers(executor, 2 * unit);
     const bool past_caches = std::same_as<T, A> && cpu::LargeOutput(result_bytes).past_caches() &&
                              unit % cpu::lanes<T> == 0 && reinterpret_cast<std::uintptr_t>(y) % 64 == 0;
     const std::int64_t bytes = lod::detail::saturated_product(2, result_bytes);
     cpu::parallel_ranges(executor, rows, bytes, [&](std::int64_t begin, std::int64_t end, int thread) {
-      cpu::TurnsOfRow<A> turns_of_row(near, turns, far(thread), numbers(thread));
+      cpu::TurnsOfRow<A> of_row(near, turns, far(thread));
+      A* const own = numbers(thread);
       const auto turn = [&](std::int64_t row, std::int64_t position) {
-        turns_of_row.move_to(position);
-        turn_row(turns_of_row, turns, past_caches, x + row * row_size, y + row * row_size);
+        const bool is_kept = !positions && kept.has(position);
+        if (!is_kept) of_row.write(position, own);
+        const A* const cosines = is_kept ? kept.at(position) : own;
+        turn_row(cosines, cosines + unit, turns, past_caches, x + row * row_size, y + row * row_size);
       };
       if (positions) {
         for (std::int64_t row = begin; row < end; ++row) turn(row, positions[row]);
@@ -171,8 +208,8 @@ struct Kernel<RotaryEmbedding> {
 
  private:
   template <class T>
-  static void turn_row(const cpu::TurnsOfRow<Accumulator<T>>& by, const Turns& turns, bool past_caches, const T* x,
-                       T* y) {
+  static void turn_row(const Accumulator<T>* cosines, const Accumulator<T>* sines, const Turns& turns, bool past_caches,
+                       const T* x, T* y) {
     const auto put = [past_caches](T * to, const cpu::Vector<T>& numbers, std::int64_t some)
         __attribute__((always_inline)) {
       if constexpr (std::same_as<T, Accumulator<T>>) {
@@ -186,15 +223,15 @@ struct Kernel<RotaryEmbedding> {
         for (std::int64_t i = 0; i < size; i += cpu::lanes<T>) {
           const std::int64_t some = std::min(size - i, cpu::lanes<T>);
           const cpu::Vector<T> number = cpu::load_vector(x + i, some);
-          const cpu::Vector<T> other = cpu::swap_neighbours(number) * cpu::load_vector(by.sines() + i, some);
-          put(y + i, cpu::multiply_add(number, cpu::load_vector(by.cosines() + i, some), other), some);
+          const cpu::Vector<T> other = cpu::swap_neighbours(number) * cpu::load_vector(sines + i, some);
+          put(y + i, cpu::multiply_add(number, cpu::load_vector(cosines + i, some), other), some);
         }
       } else {
         for (std::int64_t i = 0; i < pairs; i += cpu::lanes<T>) {
           const std::int64_t some = std::min(pairs - i, cpu::lanes<T>);
           const cpu::Vector<T> a = cpu::load_vector(x + i, some), b = cpu::load_vector(x + pairs + i, some);
-          const cpu::Vector<T> cosine = cpu::load_vector(by.cosines() + i, some);
-          const cpu::Vector<T> sine = cpu::load_vector(by.sines() + i, some);
+          const cpu::Vector<T> cosine = cpu::load_vector(cosines + i, some);
+          const cpu::Vector<T> sine = cpu::load_vector(sines + i, some);
           put(y + i, cpu::multiply_add(a, cosine, -(b * sine)), some);
           put(y + pairs + i, cpu::multiply_add(b, cosine, a * sine), some);
         }
