@@ -38,23 +38,47 @@ struct StridedNumbers {
   }
 };
 
+/// The products that are added up one after the other.
+inline constexpr std::int64_t product_leaf_terms = 256;
+/// The number of leaves of a sum of so many products.
+LOD_HOST_DEVICE constexpr std::int64_t product_leaves(std::int64_t terms) noexcept {
+  return terms > product_leaf_terms ? (terms - 1) / product_leaf_terms + 1 : 1;
+}
+/// A leaf of the sum of left(k) * right(k) for k in [0, terms).
+template <class A, class Left, class Right>
+LOD_HOST_DEVICE A product_leaf(const Left& left, const Right& right, std::int64_t leaf, std::int64_t terms) {
+  const std::int64_t end = least((leaf + 1) * product_leaf_terms, terms);
+  A sum{};
+  for (std::int64_t k = leaf * product_leaf_terms; k < end; ++k) sum = multiply_add(left(k), right(k), sum);
+  return sum;
+}
+/// The sum of `leaves` leaves; leaf(k) is the k-th.
+template <class A, class ReadLeaf>
+LOD_HOST_DEVICE A add_product_leaves(std::int64_t leaves, const ReadLeaf& leaf) {
+  A sum = leaf(0), error{};
+  for (std::int64_t k = 1; k < leaves; ++k) add_compensated(sum, error, leaf(k));
+  return leaves > 1 ? sum + error : sum;
+}
+/// The sum of left(k) * right(k) for k in [0, terms).
+template <class A, class Left, class Right>
+LOD_HOST_DEVICE A sum_of_products(const Left& left, const Right& right, std::int64_t terms) {
+  return add_product_leaves<A>(product_leaves(terms),
+                               [&](std::int64_t leaf) { return product_leaf<A>(left, right, leaf, terms); });
+}
+
 /// Leaves of the sums that make up the numbers of a product; `at` counts these numbers row by row.
 template <class A, class Left, class Right>
 struct ProductLeaves {
-  static constexpr std::int64_t leaf_terms = 256;
-
   Left left;
   Right right;
   std::int64_t columns;
   std::int64_t terms;
 
-  std::int64_t count() const noexcept { return greatest<std::int64_t>((terms + leaf_terms - 1) / leaf_terms, 1); }
+  std::int64_t count() const noexcept { return product_leaves(terms); }
   LOD_HOST_DEVICE A operator()(std::int64_t at, std::int64_t leaf) const {
     const std::int64_t row = at / columns, column = at % columns;
-    const std::int64_t end = least((leaf + 1) * leaf_terms, terms);
-    A sum{};
-    for (std::int64_t k = leaf * leaf_terms; k < end; ++k) sum = multiply_add(left(row, k), right(k, column), sum);
-    return sum;
+    return product_leaf<A>([&](std::int64_t k) { return left(row, k); },
+                           [&](std::int64_t k) { return right(k, column); }, leaf, terms);
   }
 };
 
@@ -75,9 +99,7 @@ void multiply(const E& executor, std::int64_t m, std::int64_t n, std::int64_t k,
   const std::int64_t at_a_time = least(bodies / numbers, leaves);
   if (at_a_time < few_leaves) {
     for_each(executor, numbers, [=] LOD_HOST_DEVICE(std::int64_t at) {
-      A sum = leaf_sum(at, 0), error{};
-      for (std::int64_t leaf = 1; leaf < leaves; ++leaf) add_compensated(sum, error, leaf_sum(at, leaf));
-      write(at, leaves > 1 ? sum + error : sum);
+      write(at, add_product_leaves<A>(leaves, [&](std::int64_t leaf) { return leaf_sum(at, leaf); }));
     });
     return;
   }

@@ -87,15 +87,20 @@ inline void multiply_registers(const Block<A>& a, const Block<A>& b, std::int64_
 /// The product of two operands, m x k and k x n, computed in numbers of type A.
 template <class A, class Left, class Right>
 class Product {
+ public:
+  /// The products that are added up one after the other.
+  static constexpr std::int64_t leaf_terms = 256;
+  /// Rows of a tile: parts of a product that are computed alone begin at multiples of it.
+  static constexpr std::int64_t tile_rows = 96;
+
+ private:
   /// Rows and columns of sums that are kept in registers: they take three quarters of them.
   static constexpr std::int64_t register_rows = sizeof(Vector<A>) == 64 ? 12 : 6;
   static constexpr std::int64_t register_columns = 2 * lanes<A>;
   static constexpr std::int64_t few_rows = register_rows / 3;
 
-  static constexpr std::int64_t leaf_terms = 256;
-  /// Rows and columns of a tile. The tile's part of the left operand and one leaf of the right one stay in the
-  /// second-level cache.
-  static constexpr std::int64_t tile_rows = 96;
+  /// Columns of a tile, which has tile_rows rows. The tile's part of the left operand and one leaf of the right one
+  /// stay in the second-level cache.
   static constexpr std::int64_t tile_columns = 256;
   static_assert(tile_rows % register_rows == 0 && tile_columns % register_columns == 0);
   /// The number of leaves of the right operand that a tile keeps for the next rows.
@@ -110,9 +115,28 @@ class Product {
           const Operand<Right>& right)
       : executor_(executor), m_(m), n_(n), k_(k), left_(left), right_(right) {}
 
+  /// The working memory of a product: taken before anything is written. With `any_fewer` it also does for products that
+  /// have fewer terms.
+  class Memory {
+   public:
+    explicit Memory(const Product& product, bool any_fewer = false)
+        : threads_(product.executor_, product.thread_size(any_fewer)),
+          state_(product.executor_.workspace(), product.shared_size(2)),
+          partial_(product.executor_.workspace(), product.shared_size(product.leaves_at_a_time())) {}
+
+   private:
+    friend Product;
+    ThreadScratch<A> threads_;
+    Workspace::Loan<A> state_, partial_;
+  };
+
   /// c = alpha * product + beta * c.
   template <class T>
   void run(A alpha, A beta, T* c, std::int64_t ldc) const {
+    run(Memory(*this), alpha, beta, c, ldc);
+  }
+  template <class T>
+  void run(const Memory& memory, A alpha, A beta, T* c, std::int64_t ldc) const {
     const auto write = [=](std::int64_t row, std::int64_t column, std::int64_t count, const A* sums) {
       T* to = c + row * ldc + column;
       if (beta == A{}) {
@@ -121,18 +145,33 @@ class Product {
         for (std::int64_t i = 0; i < count; ++i) to[i] = static_cast<T>(alpha * sums[i] + beta * static_cast<A>(to[i]));
       }
     };
-    const std::int64_t tiles = (m_ + tile_rows - 1) / tile_rows * column_tiles();
-    if (leaves() > 1 && tiles < max_threads(executor_)) {
-      share_leaves(write);
+    if (shares_leaves()) {
+      share_leaves(memory, write);
     } else {
-      share_tiles(write);
+      share_tiles(memory, write);
     }
+  }
+
+  std::int64_t column_tiles() const noexcept { return (n_ + tile_columns - 1) / tile_columns; }
+  /// The size of the working memory of a thread. With `any_fewer` it also does for products that have fewer terms.
+  std::int64_t thread_size(bool any_fewer = false) const noexcept {
+    // The more leaves are kept, the more memory; but beyond some, only one is.
+    const std::int64_t kept = keeps_right() ? leaves() : any_fewer ? kept_leaves : 1;
+    return 2 * state_size() + scratch_size(kept);
+  }
+  /// Writes rows [begin, end) of a column tile of the product, on the calling thread.
+  template <class T>
+  void run_alone(A* memory, std::int64_t column_tile, std::int64_t begin, std::int64_t end, T* c,
+                 std::int64_t ldc) const noexcept {
+    compute(memory, column_tile, begin, end,
+            [=](std::int64_t row, std::int64_t column, std::int64_t count, const A* sums) {
+              convert(sums, count, c + row * ldc + column, [](const auto& sum) { return sum; });
+            });
   }
 
  private:
   std::int64_t leaves() const noexcept { return std::max<std::int64_t>((k_ + leaf_terms - 1) / leaf_terms, 1); }
   std::int64_t terms(std::int64_t leaf) const noexcept { return std::min(leaf_terms, k_ - leaf * leaf_terms); }
-  std::int64_t column_tiles() const noexcept { return (n_ + tile_columns - 1) / tile_columns; }
   std::int64_t columns(std::int64_t tile) const noexcept { return std::min(tile_columns, n_ - tile * tile_columns); }
   /// The size of the work in bytes: the memory of the right operand, or an equivalent, since waking another thread pays
   /// from a few hundred thousand products on.
@@ -154,8 +193,22 @@ class Product {
     const std::int64_t panels = (std::min(n_, tile_columns) + register_columns - 1) / register_columns;
     return panels * register_columns * std::min(k_, leaf_terms);
   }
-  std::int64_t right_size() const noexcept { return right_leaf_size() * (leaves() <= kept_leaves ? leaves() : 1); }
-  std::int64_t scratch_size() const noexcept { return left_size + line_size + register_size + right_size(); }
+  std::int64_t scratch_size(std::int64_t leaves_of_right) const noexcept {
+    return left_size + line_size + register_size + right_leaf_size() * leaves_of_right;
+  }
+  bool keeps_right() const noexcept { return leaves() <= kept_leaves; }
+  /// The size of the sums of a tile, which are kept from one leaf to the next, and as many rounding errors.
+  std::int64_t state_size() const noexcept { return leaves() > 1 ? tile_rows * std::min(n_, tile_columns) : 0; }
+  /// Few tiles of many terms are shared by their leaves. Products that differ in their terms only, and have several
+  /// leaves, are shared alike.
+  bool shares_leaves() const noexcept {
+    return leaves() > 1 && (m_ + tile_rows - 1) / tile_rows * column_tiles() < max_threads(executor_);
+  }
+  std::int64_t leaves_at_a_time() const noexcept {
+    return std::min<std::int64_t>(leaves(), 8 * max_threads(executor_));
+  }
+  /// The size of so many results, where leaves are shared.
+  std::int64_t shared_size(std::int64_t results) const noexcept { return shares_leaves() ? results * m_ * n_ : 0; }
   Scratch scratch(A* memory) const noexcept {
     return {memory, memory + left_size + line_size + register_size, memory + left_size, memory + left_size + line_size};
   }
@@ -182,6 +235,7 @@ class Product {
     return {to, 1, left_term_stride};
   }
 
+  static constexpr bool is_strided = std::same_as<Right, StridedLines<A>>;
   /// Packs the panels of a column tile, padded with zeros to whole ones, unless they are read in place.
   void pack_right(std::int64_t column_tile, std::int64_t leaf, A* to, A* line) const noexcept {
     const std::int64_t first = leaf * leaf_terms, count = terms(leaf), width = columns(column_tile);
@@ -202,8 +256,16 @@ class Product {
     } else {
       fill(line + width, end - width, A{});
       for (std::int64_t term = 0; term < count; ++term) {
-        right_.lines.read(first + term, first_column, width, line);
-        for (std::int64_t column = 0; column < end; column += register_columns) {
+        std::int64_t column = 0;
+        if constexpr (is_strided) {  // whole panels from where they are
+          const A* const from = right_.lines.first + (first + term) * right_.lines.stride + first_column;
+          for (; column + register_columns <= width; column += register_columns) {
+            copy(from + column, register_columns, panel(column) + term * register_columns);
+          }
+        }
+        if (column == width) continue;
+        right_.lines.read(first + term, first_column + column, width - column, line + column);
+        for (; column < end; column += register_columns) {
           copy(line + column, register_columns, panel(column) + term * register_columns);
         }
       }
@@ -212,7 +274,6 @@ class Product {
 
   /// With few rows, a number of the right operand is used only once or twice, and packing it would cost as much. So a
   /// whole panel is read in place, if its layout there is the one needed.
-  static constexpr bool is_strided = std::same_as<Right, StridedLines<A>>;
   bool is_read_directly(std::int64_t panel_columns) const noexcept {
     return is_strided && !right_.along_terms && m_ <= 4 * register_rows && panel_columns == register_columns;
   }
@@ -317,64 +378,64 @@ class Product {
     write(row, column, count, sums);
   }
 
+  /// Rows [begin, end) of a column tile.
+  template <class Write>
+  void compute(A* memory, std::int64_t column_tile, std::int64_t begin, std::int64_t end, const Write& write) const {
+    const bool several = leaves() > 1, kept = keeps_right();
+    A* const sums = memory;
+    A* const errors = sums + state_size();
+    const Scratch here = scratch(errors + state_size());
+    const std::int64_t first_column = column_tile * tile_columns, width = columns(column_tile);
+    for (std::int64_t leaf = 0; kept && leaf < leaves(); ++leaf) {
+      pack_right(column_tile, leaf, here.right + leaf * right_leaf_size(), here.line);
+    }
+    for (std::int64_t row = begin; row < end; row += tile_rows) {
+      const std::int64_t rows = std::min(tile_rows, end - row);
+      for (std::int64_t leaf = 0; leaf < leaves(); ++leaf) {
+        A* const right = here.right + (kept ? leaf * right_leaf_size() : 0);
+        if (!kept) pack_right(column_tile, leaf, right, here.line);
+        const Block<A> left = pack_left(row, rows, leaf, here.left);
+        multiply(left, rows, column_tile, leaf, right, here.tile,
+                 [&](std::int64_t r, std::int64_t column, std::int64_t count, const A* leaf_sums) {
+                   if (several) {
+                     const std::int64_t at = r * width + column;
+                     add_leaf(leaf == 0, leaf_sums, count, sums + at, errors + at);
+                   } else {
+                     write(row + r, first_column + column, count, leaf_sums);
+                   }
+                 });
+      }
+      for (std::int64_t r = 0; several && r < rows; ++r) {
+        finish(sums + r * width, errors + r * width, row + r, first_column, width, write);
+      }
+    }
+  }
   /// A task is a column tile of a range of rows.
   template <class Write>
-  void share_tiles(const Write& write) const {
+  void share_tiles(const Memory& memory, const Write& write) const {
     // As many rows as still leave each thread several tasks: the more rows, the less often the right operand is packed.
     const std::int64_t row_tasks = 8 * max_threads(executor_) / column_tiles() + 1;
     const std::int64_t task_rows =
         std::clamp((m_ / row_tasks + tile_rows - 1) / tile_rows, std::int64_t{1}, std::int64_t{16}) * tile_rows;
     const std::int64_t row_parts = (m_ + task_rows - 1) / task_rows;
-    const bool several = leaves() > 1, kept = leaves() <= kept_leaves;
-    const std::int64_t state = several ? tile_rows * std::min(n_, tile_columns) : 0;
-    const ThreadScratch<A> memory(executor_, scratch_size() + 2 * state);
     parallel_for(executor_, row_parts * column_tiles(), bytes(), [&](std::int64_t task, int thread) {
-      const Scratch here = scratch(memory(thread));
-      A* const sums = memory(thread) + scratch_size();
-      A* const errors = sums + state;
-      const std::int64_t column_tile = task / row_parts, first_column = column_tile * tile_columns;
-      const std::int64_t width = columns(column_tile);
       const std::int64_t begin = task % row_parts * task_rows, end = std::min(begin + task_rows, m_);
-      for (std::int64_t leaf = 0; kept && leaf < leaves(); ++leaf) {
-        pack_right(column_tile, leaf, here.right + leaf * right_leaf_size(), here.line);
-      }
-      for (std::int64_t row = begin; row < end; row += tile_rows) {
-        const std::int64_t rows = std::min(tile_rows, end - row);
-        for (std::int64_t leaf = 0; leaf < leaves(); ++leaf) {
-          A* const right = here.right + (kept ? leaf * right_leaf_size() : 0);
-          if (!kept) pack_right(column_tile, leaf, right, here.line);
-          const Block<A> left = pack_left(row, rows, leaf, here.left);
-          multiply(left, rows, column_tile, leaf, right, here.tile,
-                   [&](std::int64_t r, std::int64_t column, std::int64_t count, const A* leaf_sums) {
-                     if (several) {
-                       const std::int64_t at = r * width + column;
-                       add_leaf(leaf == 0, leaf_sums, count, sums + at, errors + at);
-                     } else {
-                       write(row + r, first_column + column, count, leaf_sums);
-                     }
-                   });
-        }
-        for (std::int64_t r = 0; several && r < rows; ++r) {
-          finish(sums + r * width, errors + r * width, row + r, first_column, width, write);
-        }
-      }
+      compute(memory.threads_(thread), task / row_parts, begin, end, write);
     });
   }
 
   /// For few tiles and many terms: a task is one leaf of a tile, and the leaves are added in order afterwards.
   template <class Write>
-  void share_leaves(const Write& write) const {
+  void share_leaves(const Memory& memory, const Write& write) const {
     const std::int64_t row_tiles = (m_ + tile_rows - 1) / tile_rows, tiles = row_tiles * column_tiles();
-    const std::int64_t at_a_time = std::min<std::int64_t>(leaves(), 8 * max_threads(executor_));
-    const ThreadScratch<A> memory(executor_, scratch_size());
-    const Workspace::Loan<A> state(executor_.workspace(), 2 * m_ * n_);
-    const Workspace::Loan<A> partial(executor_.workspace(), at_a_time * m_ * n_);
-    A* const sums = state.data();
+    const std::int64_t at_a_time = leaves_at_a_time();
+    const Workspace::Loan<A>& partial = memory.partial_;
+    A* const sums = memory.state_.data();
     A* const errors = sums + m_ * n_;
     for (std::int64_t first = 0; first < leaves(); first += at_a_time) {
       const std::int64_t some = std::min(at_a_time, leaves() - first);
       parallel_for(executor_, some * tiles, bytes(), [&](std::int64_t task, int thread) {
-        const Scratch here = scratch(memory(thread));
+        const Scratch here = scratch(memory.threads_(thread));
         const std::int64_t leaf = first + task / tiles, tile = task % tiles;
         const std::int64_t column_tile = tile / row_tiles, row = tile % row_tiles * tile_rows;
         const std::int64_t rows = std::min(tile_rows, m_ - row);
