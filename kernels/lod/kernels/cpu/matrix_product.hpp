@@ -11,6 +11,7 @@
 #include <lod/core/version.hpp>
 #include <lod/kernels/cpu/launch.hpp>
 #include <lod/kernels/cpu/parallel.hpp>
+#include <lod/kernels/cpu/product_block.hpp>
 #include <lod/kernels/cpu/row_sum.hpp>
 #include <lod/kernels/cpu/rows.hpp>
 #include <lod/kernels/cpu/vector.hpp>
@@ -18,7 +19,6 @@
 
 #include <algorithm>
 #include <concepts>
-#include <cstddef>
 #include <cstdint>
 
 namespace lod::inline LOD_INTERFACE::kernel::inline LOD_TARGET::cpu {
@@ -45,44 +45,10 @@ struct Operand {
 template <class Lines>
 Operand(Lines, bool) -> Operand<Lines>;
 
-/// Numbers of an operand for the registers, and the distances between its rows (or columns) and between its terms.
-template <class A>
-struct Block {
-  const A* first;
-  std::int64_t stride;
-  std::int64_t term_stride;
+/// In place of other work to do between parts of a product.
+struct NothingElse {
+  void operator()() const noexcept {}
 };
-
-/// rows x (vectors * lanes) sums of `count` products each, in registers. The columns of b are contiguous. The rows of
-/// `tile` are `vectors` vectors apart.
-template <std::int64_t rows, std::int64_t vectors, class A>
-inline void multiply_registers(const Block<A>& a, const Block<A>& b, std::int64_t count, A* tile) noexcept {
-  constexpr std::int64_t width = lanes<A>;
-  Vector<A> sums[static_cast<std::size_t>(rows)][static_cast<std::size_t>(vectors)];
-#pragma GCC unroll 16
-  for (std::int64_t row = 0; row < rows; ++row) {
-#pragma GCC unroll 16
-    for (std::int64_t v = 0; v < vectors; ++v) sums[row][v] = Vector<A>(A{});
-  }
-  for (std::int64_t term = 0; term < count; ++term) {
-    Vector<A> right[static_cast<std::size_t>(vectors)];
-#pragma GCC unroll 16
-    for (std::int64_t v = 0; v < vectors; ++v) {
-      right[v] = Vector<A>::load_unaligned(b.first + term * b.term_stride + v * width);
-    }
-#pragma GCC unroll 16
-    for (std::int64_t row = 0; row < rows; ++row) {
-      const Vector<A> left(a.first[row * a.stride + term * a.term_stride]);
-#pragma GCC unroll 16
-      for (std::int64_t v = 0; v < vectors; ++v) sums[row][v] = multiply_add(left, right[v], sums[row][v]);
-    }
-  }
-#pragma GCC unroll 16
-  for (std::int64_t row = 0; row < rows; ++row) {
-#pragma GCC unroll 16
-    for (std::int64_t v = 0; v < vectors; ++v) sums[row][v].store_aligned(tile + (row * vectors + v) * width);
-  }
-}
 
 /// The product of two operands, m x k and k x n, computed in numbers of type A.
 template <class A, class Left, class Right>
@@ -159,14 +125,26 @@ class Product {
     const std::int64_t kept = keeps_right() ? leaves() : any_fewer ? kept_leaves : 1;
     return 2 * state_size() + scratch_size(kept);
   }
-  /// Writes rows [begin, end) of a column tile of the product, on the calling thread.
-  template <class T>
-  void run_alone(A* memory, std::int64_t column_tile, std::int64_t begin, std::int64_t end, T* c,
-                 std::int64_t ldc) const noexcept {
-    compute(memory, column_tile, begin, end,
-            [=](std::int64_t row, std::int64_t column, std::int64_t count, const A* sums) {
-              convert(sums, count, c + row * ldc + column, [](const auto& sum) { return sum; });
-            });
+  /// The part of the right operand that a column tile needs: `lines` lines of `count` numbers from `first` on.
+  struct Part {
+    std::int64_t first;
+    std::int64_t count;
+    std::int64_t lines;
+  };
+  Part right_part(std::int64_t column_tile) const noexcept {
+    const std::int64_t first = column_tile * tile_columns, width = columns(column_tile);
+    return right_.along_terms ? Part{first * right_.lines.stride, k_, width} : Part{first, width, k_};
+  }
+  /// Writes rows [begin, end) of a column tile of the product, on the calling thread. Calls between() now and then.
+  template <class T, class Between = NothingElse>
+  void run_alone(A* memory, std::int64_t column_tile, std::int64_t begin, std::int64_t end, T* c, std::int64_t ldc,
+                 const Between& between = {}) const noexcept {
+    compute(
+        memory, column_tile, begin, end,
+        [=](std::int64_t row, std::int64_t column, std::int64_t count, const A* sums) {
+          convert(sums, count, c + row * ldc + column, [](const auto& sum) { return sum; });
+        },
+        between);
   }
 
  private:
@@ -379,8 +357,9 @@ class Product {
   }
 
   /// Rows [begin, end) of a column tile.
-  template <class Write>
-  void compute(A* memory, std::int64_t column_tile, std::int64_t begin, std::int64_t end, const Write& write) const {
+  template <class Write, class Between = NothingElse>
+  void compute(A* memory, std::int64_t column_tile, std::int64_t begin, std::int64_t end, const Write& write,
+               const Between& between = {}) const {
     const bool several = leaves() > 1, kept = keeps_right();
     A* const sums = memory;
     A* const errors = sums + state_size();
@@ -397,6 +376,7 @@ class Product {
         const Block<A> left = pack_left(row, rows, leaf, here.left);
         multiply(left, rows, column_tile, leaf, right, here.tile,
                  [&](std::int64_t r, std::int64_t column, std::int64_t count, const A* leaf_sums) {
+                   between();
                    if (several) {
                      const std::int64_t at = r * width + column;
                      add_leaf(leaf == 0, leaf_sums, count, sums + at, errors + at);
