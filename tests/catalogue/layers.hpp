@@ -165,6 +165,79 @@ void differences(op::sequence_dropout_grad, auto& on) {
   }
 }
 
+void sample(op::jagged_dense_bmm, auto& c) {
+  const auto dense = c.weights({c.sequences(), c.row_size, 5});
+  lod::jagged_dense_bmm_into(c.executor, c.rows(), dense, {.level = c.level}, c.out());
+}
+void sample(op::jagged_dense_bmm_grad, auto& c) {
+  const auto dense = c.weights({c.sequences(), c.row_size, 5});
+  lod::jagged_dense_bmm_grad_into(c.executor, c.dense({c.index.rows(), 5}), c.rows(), dense, {.level = c.level},
+                                  c.out(), c.out());
+}
+void differences(op::jagged_dense_bmm_grad, auto& on) {
+  auto dense = on.weights({on.index.size(on.level), on.row_size, 2});
+  const auto f = [&](const auto& x, const auto& by) {
+    return lod::jagged_dense_bmm(on.executor, x, by, {.level = on.level});
+  };
+  const auto grad = [&](const auto& dy) {
+    return lod::jagged_dense_bmm_grad(on.executor, dy, on.there(on.x), on.there(dense), {.level = on.level});
+  };
+  on.check(
+      on.x, [&](const auto& at) { return f(at, on.there(dense)); }, [&](const auto& dy) { return grad(dy).dx; });
+  on.check(
+      "of dense", dense, [&](const auto& at) { return f(on.there(on.x), at); },
+      [&](const auto& dy) { return grad(dy).ddense; });
+}
+void sample(op::jagged_jagged_bmm, auto& c) {
+  lod::jagged_jagged_bmm_into(c.executor, c.rows(), c.variant(2) == 0 ? c.rows() : c.column(), {.level = c.level},
+                              c.out());
+}
+void sample(op::jagged_jagged_bmm_grad, auto& c) {
+  const auto dz = c.dense({c.sequences(), c.row_size, c.row_size});
+  lod::jagged_jagged_bmm_grad_into(c.executor, dz, c.rows(), c.rows(), {.level = c.level}, c.out(), c.out());
+}
+void differences(op::jagged_jagged_bmm_grad, auto& on) {
+  auto y = on.reals(on.index, {2});
+  const auto f = [&](const auto& left, const auto& right) {
+    return lod::jagged_jagged_bmm(on.executor, left, right, {.level = on.level});
+  };
+  const auto grad = [&](const auto& dz) {
+    return lod::jagged_jagged_bmm_grad(on.executor, dz, on.there(on.x), on.there(y), {.level = on.level});
+  };
+  on.check(
+      on.x, [&](const auto& at) { return f(at, on.there(y)); }, [&](const auto& dz) { return grad(dz).dx; });
+  on.check(
+      "of y", y, [&](const auto& at) { return f(on.there(on.x), at); }, [&](const auto& dz) { return grad(dz).dy; });
+}
+/// A group of 4 for each sequence, of which some may have none.
+auto groups(auto& c) { return c.ids_of(c.lod({c.sequences()}), 4); }
+void sample(op::grouped_linear, auto& c) {
+  const auto weights = c.weights({4, c.row_size, 5});
+  lod::grouped_linear_into(c.executor, c.rows(), weights, groups(c), {.level = c.level}, c.out());
+}
+// Groups are checked, and rows sorted by them; dx; the sums of a group's rows, whose leaves may be joined.
+inline Launches launches(op::grouped_linear_grad) { return {{"", 7}}; }
+void sample(op::grouped_linear_grad, auto& c) {
+  const auto weights = c.weights({4, c.row_size, 5});
+  lod::grouped_linear_grad_into(c.executor, c.dense({c.index.rows(), 5}), c.rows(), weights, groups(c),
+                                {.level = c.level}, c.out(), c.out());
+}
+void differences(op::grouped_linear_grad, auto& on) {
+  auto weights = on.weights({3, on.row_size, 2});
+  const auto group_of = on.ids(lod::LoD::from_lengths({{on.index.size(on.level)}}), 3);
+  const auto f = [&](const auto& x, const auto& by) {
+    return lod::grouped_linear(on.executor, x, by, group_of, {.level = on.level});
+  };
+  const auto grad = [&](const auto& dy) {
+    return lod::grouped_linear_grad(on.executor, dy, on.there(on.x), on.there(weights), group_of, {.level = on.level});
+  };
+  on.check(
+      on.x, [&](const auto& at) { return f(at, on.there(weights)); }, [&](const auto& dy) { return grad(dy).dx; });
+  on.check(
+      "of the weights", weights, [&](const auto& at) { return f(on.there(on.x), at); },
+      [&](const auto& dy) { return grad(dy).dweights; });
+}
+
 void sample(op::sequence_attention, auto& c) {
   if (!c.is_short()) return;
   const std::int64_t heads = c.row_size > 0 && c.row_size % 2 == 0 ? 2 : 1;

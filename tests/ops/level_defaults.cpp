@@ -16,6 +16,8 @@ TEST_CASE("Options: what computes within sequences takes the last level where no
   CHECK(lod::TopKOptions{}.level == -1);
   CHECK(lod::ConvOptions<float>{}.level == -1);
   CHECK(lod::RowConvOptions{}.level == -1);
+  CHECK(lod::JaggedBmmOptions{}.level == -1);
+  CHECK(lod::GroupedLinearOptions{}.level == -1);
   CHECK(lod::EnumerateOptions{}.level == -1);
   CHECK(lod::SequenceScatterOptions{}.level == -1);
   CHECK(lod::EditDistanceOptions{}.level == -1);
