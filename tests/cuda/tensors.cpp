@@ -396,6 +396,34 @@ TEST_CASE("ids that name nothing are found on the GPU, and reported to who waits
   executor.synchronize();
 }
 
+TEST_CASE("groups that are none are found on the GPU: their rows are zeros, and no part of gradients") {
+  const CudaExecutor executor;
+  Engine engine(19);
+  const LoD index = LoD::from_lengths({{2, 1, 0, 3}});
+  const auto x = real_numbers<float>(engine, index, {3}), dy = real_numbers<float>(engine, index, {2});
+  const auto weights = real_numbers<float>(engine, {2, 3, 2});
+  const auto groups_of = [](std::vector<std::int64_t> groups) {
+    return LoDTensor<std::int64_t>::from_values(LoD(), {}, groups);
+  };
+  const auto bad = lod::to<Cuda>(executor, groups_of({0, 2, 1, -1}));
+  const auto on_x = lod::to<Cuda>(executor, x), on_dy = lod::to<Cuda>(executor, dy);
+  const auto on_weights = lod::to<Cuda>(executor, weights);
+  const auto y = lod::grouped_linear(executor, on_x, on_weights, bad);
+  CHECK_THROWS_AS(executor.synchronize(), lod::OutOfRange);
+  const auto d = lod::grouped_linear_grad(executor, on_dy, on_x, on_weights, bad);
+  CHECK_THROWS_AS(executor.synchronize(), lod::OutOfRange);
+  // What there is without the two sequences.
+  const auto first = lod::to<Cuda>(executor, groups_of({0}));
+  const auto of_first = lod::to<Cpu>(executor, lod::grouped_linear(executor, on_x.between(0, 1), on_weights, first));
+  const auto alone = lod::grouped_linear_grad(executor, on_dy.between(0, 1), on_x.between(0, 1), on_weights, first);
+  const auto found = lod::to<Cpu>(executor, y), dx = lod::to<Cpu>(executor, d.dx);
+  CHECK(values_of(found.between(0, 1)) == values_of(of_first));
+  CHECK(values_of(found.between(1, 4)) == std::vector<float>(8));
+  CHECK(values_of(dx.between(0, 1)) == values_of(lod::to<Cpu>(executor, alone.dx)));
+  CHECK(values_of(dx.between(1, 4)) == std::vector<float>(12));
+  CHECK(values_of(lod::to<Cpu>(executor, d.dweights)) == values_of(lod::to<Cpu>(executor, alone.dweights)));
+}
+
 TEST_CASE("without a GPU the first use says so, and tensors of the CPU work on") {
   emulated_cuda::set_device_count(0);
   std::optional<lod::CudaError> error;
