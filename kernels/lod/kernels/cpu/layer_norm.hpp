@@ -58,8 +58,8 @@ class RowGroup {
 
   RowGroup(std::int64_t row_size, double epsilon) noexcept : row_size_(row_size), epsilon_(epsilon) {}
 
-  /// Of at most `most_rows` rows, which are not empty.
-  [[gnu::always_inline]] void find(const T* x, std::int64_t rows) {
+  /// Of at most `most_rows` rows, which are not empty. Not inlined: one copy serves rows with and without a scale.
+  [[gnu::noinline]] void find(const T* x, std::int64_t rows) {
     const V size(static_cast<A>(row_size_));
     V rest(A{}), from_mean(A{});
     if constexpr (centred) {
@@ -364,8 +364,7 @@ struct NormGradients {
     const T *const from = x + at, *const from_dy = dy + at, *const scales = scale;
     T* const write_to = dx + at;
     const std::int64_t size = row_size;
-    const auto pass =
-        [&by, from, from_dy, scales, write_to, size, to ](std::int64_t i, auto some) __attribute__((always_inline)) {
+    const auto pass = [ =, &by ](std::int64_t i, auto some) __attribute__((always_inline)) {
       V terms[rows], gradients[rows];
 #pragma GCC unroll 4
       for (std::size_t row = 0; row < rows; ++row) {

@@ -210,8 +210,7 @@ struct Kernel<RotaryEmbedding> {
   template <class T>
   static void turn_row(const Accumulator<T>* cosines, const Accumulator<T>* sines, const Turns& turns, bool past_caches,
                        const T* x, T* y) {
-    const auto put = [past_caches](T * to, const cpu::Vector<T>& numbers, std::int64_t some)
-        __attribute__((always_inline)) {
+    const auto put = [&](T * to, const cpu::Vector<T>& numbers, std::int64_t some) __attribute__((always_inline)) {
       if constexpr (std::same_as<T, Accumulator<T>>) {
         if (past_caches) return cpu::write_vector<T>(to, numbers);
       }

@@ -100,18 +100,18 @@ template <class T, std::size_t count, class Add>
 /// The same over whole rows. Sum n of the row goes to to[n], lane by lane.
 template <class T, std::size_t count, class Add>
 [[gnu::always_inline]] inline void sum_row(std::int64_t row_size, const Add& add, Accumulator<T>* const (&to)[count]) {
-  LaneSums<Accumulator<T>> sums[count];
-  if (row_size < row_part) {
-    sum_part<T, count>(0, row_size, add, sums);
-  } else {
-    LaneSums<Accumulator<T>> totals[count];
-    for (std::size_t n = 0; n < count; ++n) totals[n].clear();
-    std::int64_t begin = 0;
-    for (; begin + row_part <= row_size; begin += row_part) {
-      sum_part<T, count>(begin, begin + row_part, add, sums);
-      for (std::size_t n = 0; n < count; ++n) totals[n].add(sums[n]);
+  LaneSums<Accumulator<T>> sums[count], totals[count];
+  // One copy of the loops over a part's numbers, which compilers take long for.
+  std::int64_t begin = 0;
+  for (;; begin += row_part) {
+    sum_part<T, count>(begin, std::min(begin + row_part, row_size), add, sums);
+    if (row_size - begin < row_part) break;
+    for (std::size_t n = 0; n < count; ++n) {
+      if (begin > 0) sums[n].add(totals[n]);
+      totals[n] = sums[n];
     }
-    sum_part<T, count>(begin, row_size, add, sums);
+  }
+  if (begin > 0) {
     for (std::size_t n = 0; n < count; ++n) sums[n].add(totals[n]);
   }
 #pragma GCC unroll 2
