@@ -210,17 +210,18 @@ struct Declared<op::rms_norm_grad> : Takes<Tensor, Tensor>,
 /// of the n numbers of the row. Row shape and LoD as x, which may have no level: sequences do not matter. scale and
 /// bias are optional, and have n numbers in any shape.
 ///
-/// float16 and bfloat16 are computed as float and rounded once. Nothing cancels: distances from the mean are squared,
-/// and what the rounded mean is off is made up for, so that a row far from 0 is normalised as exactly as one around it.
+/// float16 and bfloat16 are computed as float and rounded once. Nothing cancels: distances from one of the row's first
+/// numbers are squared, or once more from the mean where that one is far off, so that a row far from 0 is normalised as
+/// exactly as one around it.
 /// Squares beyond the range of the type, such as those of 1e30 in float, and squares that would vanish beside an
 /// epsilon of 0, are computed again in a wider range. NaN or an infinite number makes its row NaN, and no other. A row
 /// of equal numbers gives the bias, as does a row of one number; with an epsilon of 0 it gives NaN. Rows of no numbers
 /// stay so.
 ///
-/// One pass over memory: the three over a row find it in the cache. The bits of a row depend only on the row, scale and
-/// bias: neither on threads nor on other rows; on every device the sums are added up in the same order. `y` may be x's
-/// own tensor, but must not overlap the arguments otherwise. Throws OutOfRange unless epsilon is 0 or more and finite,
-/// ShapeMismatch if scale or bias do not fit.
+/// One pass over memory: the second over a row finds it in the cache. The bits of a row depend only on the row, scale
+/// and bias: neither on threads nor on other rows; on every device the sums are added up in the same order. `y` may be
+/// x's own tensor, but must not overlap the arguments otherwise. Throws OutOfRange unless epsilon is 0 or more and
+/// finite, ShapeMismatch if scale or bias do not fit.
 inline constexpr operation::Call<op::layer_norm> layer_norm{};
 inline constexpr operation::CallInto<op::layer_norm> layer_norm_into{};
 

@@ -49,6 +49,7 @@ struct RowStatistics {
 };
 
 /// The number that distances are taken from first; read(i) reads number i.
+LOD_ON_THE_CALLERS_SIDE
 template <class A, class Read>
 LOD_HOST_DEVICE A first_center(const Read& read, std::int64_t size) {
   const A a = read(0);
@@ -71,6 +72,7 @@ LOD_HOST_DEVICE bool is_variance(A number) {
 }
 
 /// The same from all numbers of the row, read(i), in one order: in double, scaled by a power of two.
+LOD_ON_THE_CALLERS_SIDE
 template <std::floating_point A, class Read>
 LOD_NOINLINE LOD_HOST_DEVICE RowStatistics<A> careful_statistics(const Read& read, std::int64_t size, double epsilon,
                                                                  bool centred) {
