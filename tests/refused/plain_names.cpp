@@ -25,8 +25,8 @@ using Functions =
     operation::List<op::adagrad, op::adam, op::concat, op::concat_grad, op::div, op::dynamic_rnn, op::dynamic_rnn_grad,
                     op::filter, op::for_each_sequence, op::ftrl, op::linear, op::map_sequences, op::momentum,
                     op::rmsprop, op::scatter, op::select, op::sequence_concat_grad, op::sequence_conv_grad,
-                    op::sequence_cumsum, op::sequence_mask, op::sequence_pool, op::sgd, op::split, op::split_at,
-                    op::split_selected_rows_grad>;
+                    op::sequence_cumsum, op::sequence_mask, op::sequence_pool, op::sequence_positions, op::sgd,
+                    op::split, op::split_at, op::split_selected_rows_grad>;
 
 #ifdef LOD_OBJECTS
 

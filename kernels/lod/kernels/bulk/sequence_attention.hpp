@@ -85,7 +85,8 @@ struct AttentionOfRow {
 
   template <class Lanes>
   LOD_HOST_DEVICE void operator()(std::int64_t index, const Lanes& lanes) const {
-    const auto& [heads, rows] = pair;
+    const AttentionHeads& heads = pair.heads;
+    const AttentionRows<T>& rows = pair.rows;
     const AttentionPlace at(rows.queries, heads.heads, index);
     const std::int64_t queries = rows.queries.length(at.sequence), keys = rows.keys.length(at.sequence);
     const std::int64_t value_size = heads.value_size, key_row = rows.keys.begin(at.sequence);
@@ -197,7 +198,8 @@ struct AttentionGradOfQuery {
 
   template <class Lanes>
   LOD_HOST_DEVICE void operator()(std::int64_t index, const Lanes& lanes) const {
-    const auto& [heads, rows] = gradients.pair;
+    const AttentionHeads& heads = gradients.pair.heads;
+    const AttentionRows<T>& rows = gradients.pair.rows;
     const AttentionPlace at(rows.queries, heads.heads, index);
     const std::int64_t queries = rows.queries.length(at.sequence), keys = rows.keys.length(at.sequence);
     const std::int64_t size = heads.size, key_row = rows.keys.begin(at.sequence), query = index / heads.heads;
@@ -245,7 +247,8 @@ struct AttentionGradOfKey {
 
   template <class Lanes>
   LOD_HOST_DEVICE void operator()(std::int64_t index, const Lanes& lanes) const {
-    const auto& [heads, rows] = gradients.pair;
+    const AttentionHeads& heads = gradients.pair.heads;
+    const AttentionRows<T>& rows = gradients.pair.rows;
     const AttentionPlace at(rows.keys, heads.kv_heads, index);
     const std::int64_t queries = rows.queries.length(at.sequence), keys = rows.keys.length(at.sequence);
     const std::int64_t size = heads.size, value_size = heads.value_size, query_row = rows.queries.begin(at.sequence);

@@ -37,7 +37,8 @@ struct Kernel<SequenceAttention> {
                                                       Block::rows * (Block::columns + 3));
     const std::int64_t bytes = cpu::attention_bytes(heads, rows.queries, rows.keys);
     cpu::parallel_for(executor, tasks.size(), bytes, [&](std::int64_t task, int thread) {
-      const auto [i, head, first] = tasks[task];
+      const cpu::AttentionTasks::Task place = tasks[task];
+      const std::int64_t i = place.sequence, head = place.head, first = place.first_row;
       const std::int64_t queries = rows.queries.length(i), keys = rows.keys.length(i);
       const std::int64_t count = std::min(Block::rows, queries - first), kv_head = heads.kv_head(head);
       A* const left = scratch(thread);
@@ -204,7 +205,7 @@ struct Kernel<SequenceAttentionGrad> {
                               const AttentionResults<T>& results, const cpu::AttentionTasks::Task& task,
                               const Scratch<A>& here, A* deltas, T* dq) noexcept {
     using Block = cpu::AttentionBlock<A>;
-    const auto [i, head, first] = task;
+    const std::int64_t i = task.sequence, head = task.head, first = task.first_row;
     const std::int64_t queries = rows.queries.length(i), keys = rows.keys.length(i), size = heads.size;
     const std::int64_t count = std::min(Block::rows, queries - first), kv_head = heads.kv_head(head);
     const std::int64_t from = rows.queries.begin(i) + first, key_row = rows.keys.begin(i);
@@ -244,7 +245,7 @@ struct Kernel<SequenceAttentionGrad> {
                                const AttentionResults<T>& results, const cpu::AttentionTasks::Task& task,
                                const Scratch<A>& here, A* deltas, T* dq, T* dk, T* dv) noexcept {
     using Block = cpu::AttentionBlock<A>;
-    const auto [i, kv_head, first] = task;
+    const std::int64_t i = task.sequence, kv_head = task.head, first = task.first_row;
     const std::int64_t group = heads.heads / heads.kv_heads, from = rows.queries.begin(i);
     const std::int64_t queries = rows.queries.length(i), stride = queries * Block::padded(heads.size);
     for (std::int64_t head = kv_head * group; head < (kv_head + 1) * group; ++head) {
@@ -267,7 +268,7 @@ struct Kernel<SequenceAttentionGrad> {
                            const AttentionResults<T>& results, const cpu::AttentionTasks::Task& task,
                            const Scratch<A>& here, const A* deltas, A* sums_of_queries, T* dk, T* dv) noexcept {
     using Block = cpu::AttentionBlock<A>;
-    const auto [i, kv_head, first] = task;
+    const std::int64_t i = task.sequence, kv_head = task.head, first = task.first_row;
     const std::int64_t queries = rows.queries.length(i), keys = rows.keys.length(i), size = heads.size;
     const std::int64_t count = std::min(Block::rows, keys - first), from = rows.keys.begin(i) + first;
     const std::int64_t query_row = rows.queries.begin(i), value_size = heads.value_size;
