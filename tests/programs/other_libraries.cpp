@@ -178,7 +178,8 @@ TEST_CASE("products by a BLAS are near those by the library, of both types and o
   lod_test::Engine random(lod_test::first_seed());
   CAPTURE(lod_test::first_seed());
   const std::int64_t sizes[][3] = {{1, 1, 1}, {3, 5, 7}, {33, 17, 65}, {128, 130, 9}, {0, 3, 2}, {2, 0, 3}, {3, 2, 0}};
-  for (const auto& [m, k, n] : sizes) {
+  for (const auto& size : sizes) {
+    const std::int64_t m = size[0], k = size[1], n = size[2];
     const auto product = [&](auto element) {
       using T = typename decltype(element)::type;
       const auto x = lod_test::real_numbers<T>(random, lod::Shape{m, k});

@@ -138,11 +138,11 @@ class ReducedAxes {
     }
     /// The shape with dimensions of 1 in the place of the reduced ones, or without these.
     Shape results(const Shape& from, bool keeps_dims) const {
-      Shape shape;
+      Shape left;
       for (std::size_t dim = 0; dim < from.size(); ++dim) {
-        if (!(*this)[dim] || keeps_dims) shape = shape.followed_by({(*this)[dim] ? 1 : from[dim]});
+        if (!(*this)[dim] || keeps_dims) left = left.followed_by({(*this)[dim] ? 1 : from[dim]});
       }
-      return shape;
+      return left;
     }
   };
   ReducedAxes(const Shape& from, const IsReduced& is_reduced, bool keeps_dims)
