@@ -62,11 +62,10 @@ struct JaggedProducts {
   /// A leaf of a number of the result of sequence i; numbers are counted row by row.
   LOD_HOST_DEVICE A leaf(std::int64_t i, std::int64_t at, std::int64_t number) const {
     const std::int64_t begin = sequences.begin(i);
-    const T* const left = x + at / width;
-    const T* const right = y + at % width;
+    const std::int64_t left = at / width, right = at % width;
     const auto row = [&](std::int64_t k) { return rows != nullptr ? rows[begin + k] : begin + k; };
-    return product_leaf<A>([&](std::int64_t k) { return static_cast<A>(left[row(k) * height]); },
-                           [&](std::int64_t k) { return static_cast<A>(right[row(k) * width]); }, number,
+    return product_leaf<A>([&](std::int64_t k) { return static_cast<A>(x[row(k) * height + left]); },
+                           [&](std::int64_t k) { return static_cast<A>(y[row(k) * width + right]); }, number,
                            sequences.length(i));
   }
 };

@@ -37,7 +37,8 @@ struct HeadRows {
 /// A head of the rows of an argument, from row `first` on.
 template <class T>
 HeadRows<T> head_rows(T* x, std::int64_t first, std::int64_t heads, std::int64_t head, std::int64_t size) noexcept {
-  return {x + (first * heads + head) * size, heads * size, size};
+  // Without any rows there may be no argument.
+  return {x ? x + (first * heads + head) * size : x, heads * size, size};
 }
 
 /// A block of rows that meet tiles of other rows.
