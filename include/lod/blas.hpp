@@ -3,6 +3,5 @@
 /// Products of matrices in programs by a BLAS. Documented in <lod/blas/operators.hpp>.
 #pragma once
 
-#include <lod/cpu.hpp>
-
 #include <lod/blas/operators.hpp>
+#include <lod/cpu.hpp>

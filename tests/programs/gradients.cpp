@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // The gradients of operators on sequences, as these describe them: on double against differences, on float against
 // those; twice, since a second run must allocate nothing. paddle_test.py compares them with PaddlePaddle's.
-#include "programs/other_libraries.hpp"
 #include "programs/operator_gradients.hpp"
+#include "programs/other_libraries.hpp"
 #include "support/count_allocations.hpp"
 #include "support/random_batch.hpp"
 #include "support/random_lod.hpp"

@@ -3,8 +3,8 @@
 /// The gradients of operators, as these describe them.
 #pragma once
 
-#include "programs/other_libraries.hpp"
 #include "programs/one_operator.hpp"
+#include "programs/other_libraries.hpp"
 #include "support/count_allocations.hpp"
 #include "support/gradient.hpp"
 #include "support/random_lod.hpp"

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // Operators on images, for very many classes, and of files: numbers worked by hand, and what is refused.
 // Their gradients are in gradients.cpp, and paddle_test.py compares them with PaddlePaddle's.
-#include "programs/other_libraries.hpp"
 #include "programs/one_operator.hpp"
+#include "programs/other_libraries.hpp"
 #include "support/temporary_folder.hpp"
 #include <lod/io/paddle.hpp>
 #include <lod/io/paddle_operators.hpp>

@@ -76,7 +76,7 @@ namespace operation {
 /// The row shape of products with matrices, of which each row of an argument is one: {terms, that row shape...}. Throws
 /// ShapeMismatch if they have another number of rows.
 inline Shape row_shape_of_products(const Shape& matrix, std::int64_t terms, const Subject& what) {
-  if (matrix.size() == 0 || matrix[0] != terms) {
+  if (matrix.empty() || matrix[0] != terms) {
     throw ShapeMismatch(detail::text({what.text(), ": rows of shape ", to_string(matrix), ", expected matrices {",
                                       terms, ", ...}, with a row for each number of a row of x"}));
   }

@@ -99,7 +99,7 @@ LOD_NOINLINE LOD_HOST_DEVICE RowStatistics<A> careful_statistics(const Read& rea
   const double from_mean = std::fma(-distances, rest, squares);
   const double variance = (from_mean < 0 ? 0 : from_mean) / count + epsilon * scale * scale;
   // Of an infinite number or NaN, all are NaN.
-  const double factor = is_finite(variance) ? 1 / std::sqrt(variance) : static_cast<double>(__builtin_nan(""));
+  const double factor = is_finite(variance) ? 1 / std::sqrt(variance) : __builtin_nan("");
   const A center = static_cast<A>(mean);
   return {static_cast<A>(scale), center, static_cast<A>(factor),
           -static_cast<A>((mean - static_cast<double>(center) + rest) * factor)};
