@@ -293,7 +293,7 @@ struct Declared<op::sequence_attention_grad> : Takes<Tensor, Tensor, Tensor, Ten
 /// outside of the `window` around i' are left out, and with `causal` those after i'. What a row does not see has no
 /// influence, whatever it is. Where it sees nothing, in an empty sequence of k say, y is 0 and logsumexp -inf.
 ///
-/// One pass over the rows of k and v with a running maximum, a few dozen rows at a time: the weights are never stored,
+/// One pass over the rows of k and v with a running maximum, some rows at a time: the weights are never stored,
 /// so that memory grows with rows, not with their squares. float16 and bfloat16 are computed as float. A score that is
 /// NaN or infinite makes its row NaN. On the CPU, threads share blocks of rows of each sequence and head, so that one
 /// giant sequence occupies all of them; the bits of a row depend only on its sequence. Over Thrust and on GPUs the
