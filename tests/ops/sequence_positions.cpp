@@ -18,11 +18,10 @@ namespace {
 using lod::LoD;
 using lod::LoDTensor;
 using namespace lod_test;
-using Numbers = std::vector<std::int64_t>;
 
-Numbers counted(const lod::LoDView& lod, int level) {
+std::vector<std::int64_t> counted(const lod::LoDView& lod, int level) {
   const auto offsets = lod.absolute_offsets(level);
-  Numbers all;
+  std::vector<std::int64_t> all;
   for (std::size_t i = 1; i < offsets.size(); ++i) {
     for (std::int64_t row = 0; row < offsets[i] - offsets[i - 1]; ++row) all.push_back(row);
   }
@@ -34,23 +33,24 @@ Numbers counted(const lod::LoDView& lod, int level) {
 TEST_CASE("sequence_positions: worked numbers, at each level, of a LoD and of a part of one") {
   const LoD lod = LoD::from_lengths({{2, 0, 1}, {2, 3, 1}});
   const LoDTensor<float> x(lod, {3});
-  CHECK(values_of(lod::sequence_positions(lod)) == Numbers{0, 1, 0, 1, 2, 0});
+  CHECK(values_of(lod::sequence_positions(lod)) == std::vector<std::int64_t>{0, 1, 0, 1, 2, 0});
   for_each_executor([&](const auto& executor) {
     const auto y = lod::sequence_positions(executor, lod);
     CHECK(y.lod() == lod);
     CHECK(y.shape() == lod::Shape{6});
-    CHECK(values_of(y) == Numbers{0, 1, 0, 1, 2, 0});
-    CHECK(values_of(lod::sequence_positions(executor, lod, {.level = 0})) == Numbers{0, 1, 2, 3, 4, 0});
+    CHECK(values_of(y) == std::vector<std::int64_t>{0, 1, 0, 1, 2, 0});
+    CHECK(values_of(lod::sequence_positions(executor, lod, {.level = 0})) ==
+          std::vector<std::int64_t>{0, 1, 2, 3, 4, 0});
     const auto part = lod::sequence_positions(executor, x.between(1, 3).lod_view());
     CHECK(part.lod() == x.between(1, 3).lod());
-    CHECK(values_of(part) == Numbers{0});
+    CHECK(values_of(part) == std::vector<std::int64_t>{0});
     CHECK(values_of(lod::sequence_positions(executor, x.between(1, 2).lod_view())).empty());
     // The levels may be the output's own.
     LoDTensor<std::int64_t> z(lod, {});
     lod::sequence_positions_into(executor, z.lod(), z);
     CHECK(same_bits(z, y));
     lod::sequence_positions_into(executor, lod, {.level = 0}, z.view());
-    CHECK(values_of(z) == Numbers{0, 1, 2, 3, 4, 0});
+    CHECK(values_of(z) == std::vector<std::int64_t>{0, 1, 2, 3, 4, 0});
   });
 }
 
