@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 /// @file
-/// Samples of the layers of networks that take one row after the other: products, attention, dropout.
+/// Samples of the layers of networks that take one row after the other: products, attention, norms,
+/// positions, dropout.
 #pragma once
 
 #include <lod/ops.hpp>
@@ -40,6 +41,111 @@ void differences(op::linear_grad, On& on) {
   on.check(
       "of the bias", bias, [&](const auto& at) { return f(on.there(on.x), on.there(weight), at); },
       [&](const auto& dy) { return grad(dy).dbias; });
+}
+
+void sample(op::layer_norm, auto& c) {
+  const auto scale = c.weights({c.row_size}), bias = c.weights({c.row_size});
+  const std::int64_t form = c.variant(3);
+  if (form == 0) return lod::layer_norm_into(c.executor, c.rows(), c.out());
+  if (form == 1) return lod::layer_norm_into(c.executor, c.rows(), {.scale = scale}, c.out());
+  lod::layer_norm_into(c.executor, c.rows(), {.scale = scale, .bias = bias, .epsilon = 0.5}, c.out());
+}
+// Statistics and dx; the sums over all rows, which may be a giant whose leaves are joined.
+inline Launches launches(op::layer_norm_grad) { return {{"", 4}}; }
+void sample(op::layer_norm_grad, auto& c) {
+  const auto scale = c.weights({c.row_size});
+  if (c.variant(2) == 0) {
+    lod::layer_norm_grad_into(c.executor, c.rows(), c.rows(), {.scale = scale}, c.out(), c.out(), c.out());
+  } else {
+    lod::layer_norm_grad_into(c.executor, c.rows(), c.rows(), c.out(), c.out(), c.out());
+  }
+}
+template <class On>
+void differences(op::layer_norm_grad, On& on) {
+  using Options = lod::LayerNormOptions<double, typename On::Device>;
+  auto scale = on.weights({1, on.row_size}), bias = on.weights({1, on.row_size});
+  // With an epsilon that rows of two nearly equal numbers are smooth with, too.
+  const auto f = [&](const auto& x, const auto& by, const auto& added) {
+    return lod::layer_norm(on.executor, x, Options{.scale = by, .bias = added, .epsilon = 0.5});
+  };
+  const auto grad = [&](const auto& dy) {
+    const auto by = on.there(scale);
+    return lod::layer_norm_grad(on.executor, dy, on.there(on.x), Options{.scale = by, .epsilon = 0.5});
+  };
+  on.check(
+      on.x, [&](const auto& at) { return f(at, on.there(scale), on.there(bias)); },
+      [&](const auto& dy) { return grad(dy).dx; });
+  on.check(
+      "of the scale", scale, [&](const auto& at) { return f(on.there(on.x), at, on.there(bias)); },
+      [&](const auto& dy) { return grad(dy).dscale; });
+  on.check(
+      "of the bias", bias, [&](const auto& at) { return f(on.there(on.x), on.there(scale), at); },
+      [&](const auto& dy) { return grad(dy).dbias; });
+}
+void sample(op::rms_norm, auto& c) {
+  const auto scale = c.weights({c.row_size});
+  if (c.variant(2) == 0) return lod::rms_norm_into(c.executor, c.rows(), c.out());
+  lod::rms_norm_into(c.executor, c.rows(), {.scale = scale, .epsilon = 0.5}, c.out());
+}
+// As layer_norm_grad.
+inline Launches launches(op::rms_norm_grad) { return {{"", 4}}; }
+void sample(op::rms_norm_grad, auto& c) {
+  const auto scale = c.weights({c.row_size});
+  if (c.variant(2) == 0) {
+    lod::rms_norm_grad_into(c.executor, c.rows(), c.rows(), {.scale = scale}, c.out(), c.out());
+  } else {
+    lod::rms_norm_grad_into(c.executor, c.rows(), c.rows(), c.out(), c.out());
+  }
+}
+template <class On>
+void differences(op::rms_norm_grad, On& on) {
+  using Options = lod::RmsNormOptions<double, typename On::Device>;
+  auto scale = on.weights({1, on.row_size});
+  const auto f = [&](const auto& x, const auto& by) {
+    return lod::rms_norm(on.executor, x, Options{.scale = by, .epsilon = 0.5});
+  };
+  const auto grad = [&](const auto& dy) {
+    const auto by = on.there(scale);
+    return lod::rms_norm_grad(on.executor, dy, on.there(on.x), Options{.scale = by, .epsilon = 0.5});
+  };
+  on.check(
+      on.x, [&](const auto& at) { return f(at, on.there(scale)); }, [&](const auto& dy) { return grad(dy).dx; });
+  on.check(
+      "of the scale", scale, [&](const auto& at) { return f(on.there(on.x), at); },
+      [&](const auto& dy) { return grad(dy).dscale; });
+}
+
+/// Rows of twice as many numbers, which can be turned in pairs.
+auto rows_of_heads(auto& c) { return c.dense({c.index.rows(), 2 * c.row_size}); }
+void sample(op::rotary_embedding, auto& c) {
+  const std::int64_t form = c.variant(3);
+  if (form < 2) {
+    const auto positions = c.ids();
+    const std::int64_t heads = form == 0 ? 1 : c.row_size;
+    return lod::rotary_embedding_into(c.executor, rows_of_heads(c),
+                                      {.heads = heads, .interleaved = form == 1, .positions = positions}, c.out());
+  }
+  const auto x = rows_of_heads(c);
+  const auto& sequences = c.given([&] { return lod::lod_reset(c.executor, x, c.index); });
+  lod::rotary_embedding_into(c.executor, sequences, {.base = 100}, c.out());
+}
+void sample(op::rotary_embedding_grad, auto& c) {
+  const auto positions = c.ids();
+  lod::rotary_embedding_grad_into(c.executor, rows_of_heads(c),
+                                  {.interleaved = c.variant(2) == 1, .positions = positions}, c.out());
+}
+template <class On>
+void differences(op::rotary_embedding_grad, On& on) {
+  using Options = lod::RotaryOptions<double, typename On::Device>;
+  auto x = on.reals(on.index, {2 * on.row_size});
+  const auto positions = on.ids(50);
+  for (const bool interleaved : {false, true}) {
+    Options options{.heads = interleaved ? on.row_size : 1, .base = 100, .interleaved = interleaved};
+    if (interleaved) options.positions = positions;
+    on.check(
+        x, [&](const auto& at) { return lod::rotary_embedding(on.executor, at, options); },
+        [&](const auto& dy) { return lod::rotary_embedding_grad(on.executor, dy, options); });
+  }
 }
 
 void sample(op::sequence_dropout, auto& c) {

@@ -59,11 +59,13 @@
 #include LOD_HEADER(grouped_linear)
 #include LOD_HEADER(im2sequence)
 #include LOD_HEADER(jagged_bmm)
+#include LOD_HEADER(layer_norm)
 #include LOD_HEADER(linear_chain_crf)
 #include LOD_HEADER(matrix_product)
 #include LOD_HEADER(merge_rows)
 #include LOD_HEADER(optimizers)
 #include LOD_HEADER(recurrent)
+#include LOD_HEADER(rotary_embedding)
 #include LOD_HEADER(row_conv)
 #include LOD_HEADER(row_sparse)
 #include LOD_HEADER(run_copy)
@@ -142,14 +144,15 @@ using AllOperations = operation::List<
     op::from_time_major, op::from_time_major_grad, op::ftrl, op::grouped_linear, op::grouped_linear_grad, op::gru,
     op::gru_cell, op::gru_cell_grad, op::gru_grad, op::im2sequence, op::im2sequence_grad, op::insert_level,
     op::insert_level_grad, op::jagged_dense_bmm, op::jagged_dense_bmm_grad, op::jagged_jagged_bmm,
-    op::jagged_jagged_bmm_grad, op::linear, op::linear_chain_crf, op::linear_chain_crf_grad, op::linear_grad,
-    op::lod_append, op::lod_append_grad, op::lod_reset, op::lod_reset_grad, op::lod_tensor_to_array,
-    op::lod_tensor_to_array_grad, op::lstm, op::lstm_cell, op::lstm_cell_grad, op::lstm_grad, op::map_sequences,
-    op::merge_add, op::merge_add_grad, op::merge_average, op::merge_average_grad, op::merge_lod_tensor,
-    op::merge_lod_tensor_grad, op::momentum, op::mul, op::mul_grad, op::remove_empty, op::remove_empty_grad,
-    op::remove_level, op::remove_level_grad, op::reorder_lod_tensor_by_rank, op::reorder_lod_tensor_by_rank_grad,
-    op::rmsprop, op::row_conv, op::row_conv_grad, op::scale, op::scatter, op::scatter_grad, op::select, op::select_grad,
-    op::sequence_argsort, op::sequence_attention, op::sequence_attention_grad, op::sequence_concat,
+    op::jagged_jagged_bmm_grad, op::layer_norm, op::layer_norm_grad, op::linear, op::linear_chain_crf,
+    op::linear_chain_crf_grad, op::linear_grad, op::lod_append, op::lod_append_grad, op::lod_reset, op::lod_reset_grad,
+    op::lod_tensor_to_array, op::lod_tensor_to_array_grad, op::lstm, op::lstm_cell, op::lstm_cell_grad, op::lstm_grad,
+    op::map_sequences, op::merge_add, op::merge_add_grad, op::merge_average, op::merge_average_grad,
+    op::merge_lod_tensor, op::merge_lod_tensor_grad, op::momentum, op::mul, op::mul_grad, op::remove_empty,
+    op::remove_empty_grad, op::remove_level, op::remove_level_grad, op::reorder_lod_tensor_by_rank,
+    op::reorder_lod_tensor_by_rank_grad, op::rms_norm, op::rms_norm_grad, op::rmsprop, op::rotary_embedding,
+    op::rotary_embedding_grad, op::row_conv, op::row_conv_grad, op::scale, op::scatter, op::scatter_grad, op::select,
+    op::select_grad, op::sequence_argsort, op::sequence_attention, op::sequence_attention_grad, op::sequence_concat,
     op::sequence_concat_grad, op::sequence_conv, op::sequence_conv_grad, op::sequence_cumsum, op::sequence_cumsum_grad,
     op::sequence_dropout, op::sequence_dropout_grad, op::sequence_enumerate, op::sequence_erase,
     op::sequence_erase_and_wait, op::sequence_expand, op::sequence_expand_as, op::sequence_expand_as_grad,

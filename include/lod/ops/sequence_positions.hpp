@@ -46,7 +46,7 @@ struct Declared<op::sequence_positions> : LaunchesOnIds<kernel::SequencePosition
 
 /// For each row of a batch with these levels its place in its sequence of `level`: 0, 1, 2, ..., counted anew in each
 /// sequence. Scalar rows of int64, LoD as given: that of a batch, or of a part of one. Empty sequences have no rows.
-/// By such positions networks tell the rows of a sequence apart: see `embedding`.
+/// By such positions networks tell the rows of a sequence apart: see `embedding`, `rotary_embedding`.
 ///
 /// One pass over the result. Without an executor, it is in the memory of `Device`: `sequence_positions<Cuda>(lod)`.
 /// Throws InvalidLoD if there is no level, OutOfRange for the level.

@@ -8,24 +8,14 @@
 
 #include <lod/core/version.hpp>
 #include <lod/kernels/bulk/bulk.hpp>
+#include <lod/kernels/fused.hpp>
 #include <lod/kernels/sum_tree.hpp>
 #include <lod/ops/matrix_product.hpp>
 #include <lod/ops/staging.hpp>
 
-#include <cmath>
 #include <cstdint>
 
 namespace lod::inline LOD_INTERFACE::kernel::inline LOD_TARGET::bulk {
-
-/// a * b + sum, rounded once if the processor can.
-template <class A>
-LOD_HOST_DEVICE A multiply_add(A a, A b, A sum) {
-#if defined(__CUDA_ARCH__) || defined(__FMA__) || defined(__aarch64__)
-  return std::fma(a, b, sum);
-#else
-  return a * b + sum;
-#endif
-}
 
 /// A matrix in memory: its rows are `row_stride` numbers apart, its columns `column_stride`.
 template <class T>
@@ -49,7 +39,7 @@ template <class A, class Left, class Right>
 LOD_HOST_DEVICE A product_leaf(const Left& left, const Right& right, std::int64_t leaf, std::int64_t terms) {
   const std::int64_t end = least((leaf + 1) * product_leaf_terms, terms);
   A sum{};
-  for (std::int64_t k = leaf * product_leaf_terms; k < end; ++k) sum = multiply_add(left(k), right(k), sum);
+  for (std::int64_t k = leaf * product_leaf_terms; k < end; ++k) sum = fused(left(k), right(k), sum);
   return sum;
 }
 /// The sum of `leaves` leaves; leaf(k) is the k-th.

@@ -5,8 +5,8 @@
 
 #include <lod/core/version.hpp>
 #include <lod/kernels/bulk/bulk.hpp>
-#include <lod/kernels/bulk/matrix_product.hpp>
 #include <lod/kernels/bulk/row_sum.hpp>
+#include <lod/kernels/fused.hpp>
 #include <lod/ops/row_conv.hpp>
 #include <lod/ops/staging.hpp>
 
@@ -25,7 +25,7 @@ void weigh_neighbours(const E& executor, const T* x, const Segments& sequences, 
     const std::int64_t count = least(filter_rows, neighbours + 1), step = back ? -row_size : row_size;
     A sum{};
     for (std::int64_t w = 0; w < count; ++w) {
-      sum = multiply_add(static_cast<A>(x[at + w * step]), static_cast<A>(filter[w * row_size + column]), sum);
+      sum = fused(static_cast<A>(x[at + w * step]), static_cast<A>(filter[w * row_size + column]), sum);
     }
     y[at] = static_cast<T>(sum);
   });

@@ -351,10 +351,13 @@ constexpr std::int64_t computed_rows(std::int64_t row_size) noexcept {
 }
 constexpr std::int64_t computed_scratch(std::int64_t row_size) noexcept { return computed_rows(row_size) * row_size; }
 
-/// Sums at most a leaf of rows into sum[0 .. row_size).
+/// Sums at most a leaf of rows into sum[0 .. row_size). Rows that have a function sum(first, count, to) do so by
+/// themselves.
 template <class T, class Rows>
 void sum_leaf(const Rows& rows, std::int64_t first, std::int64_t count, std::int64_t row_size, Accumulator<T>* sum) {
-  if constexpr (requires { rows.compute; }) {
+  if constexpr (requires { rows.sum(first, count, sum); }) {
+    rows.sum(first, count, sum);
+  } else if constexpr (requires { rows.compute; }) {
     const ContiguousRows<T> block{rows.block, row_size, computed_scratch(row_size)};
     if (row_size <= narrow_row_size) {
       rows.compute(first, count, rows.block);
