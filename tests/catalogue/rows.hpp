@@ -269,6 +269,52 @@ void differences(op::sequence_cumsum_grad, auto& on) {
         [&](const auto& dy) { return lod::sequence_cumsum_grad(on.executor, dy, options); });
   }
 }
+void sample(op::sequence_linear_scan, auto& c) {
+  const auto a = c.weights({c.index.rows(), c.row_size}), initial = c.weights({c.sequences(), c.row_size});
+  if (c.variant(2) == 0) {
+    lod::sequence_linear_scan_into(c.executor, a, c.rows(), {.level = c.level}, c.out());
+  } else {
+    lod::sequence_linear_scan_into(c.executor, a, c.rows(), {.initial = initial, .reverse = true, .level = c.level},
+                                   c.out());
+  }
+}
+void sample(op::sequence_linear_scan_grad, auto& c) {
+  const auto a = c.weights({c.index.rows(), c.row_size}), initial = c.weights({c.sequences(), c.row_size});
+  const auto dh = c.rows(), h = c.rows();
+  if (c.variant(2) == 0) {
+    lod::sequence_linear_scan_grad_into(c.executor, dh, a, h, {.level = c.level}, c.out(), c.out(), c.out());
+  } else {
+    lod::sequence_linear_scan_grad_into(c.executor, dh, a, h, {.initial = initial, .reverse = true, .level = c.level},
+                                        c.out(), c.out(), c.out());
+  }
+}
+template <class On>
+void differences(op::sequence_linear_scan_grad, On& on) {
+  using Options = lod::LinearScanOptions<double, typename On::Device>;
+  auto a = on.weights({on.index.rows(), on.row_size});
+  auto initial = on.level == 0 ? on.reals({on.index.size(0), on.row_size})
+                               : on.reals(on.index.levels_above(on.level), {on.row_size});
+  for (const bool reverse : {false, true}) {
+    const auto f = [&](const auto& by, const auto& x, const auto& before) {
+      return lod::sequence_linear_scan(on.executor, by, x,
+                                       Options{.initial = before, .reverse = reverse, .level = on.level});
+    };
+    const auto grad = [&](const auto& dh) {
+      const auto by = on.there(a), x = on.there(on.x), before = on.there(initial);
+      return lod::sequence_linear_scan_grad(on.executor, dh, by, f(by, x, before),
+                                            Options{.initial = before, .reverse = reverse, .level = on.level});
+    };
+    on.check(
+        on.x, [&](const auto& at) { return f(on.there(a), at, on.there(initial)); },
+        [&](const auto& dh) { return grad(dh).db; });
+    on.check(
+        "of the factors", a, [&](const auto& at) { return f(at, on.there(on.x), on.there(initial)); },
+        [&](const auto& dh) { return grad(dh).da; });
+    on.check(
+        "of the initial rows", initial, [&](const auto& at) { return f(on.there(a), on.there(on.x), at); },
+        [&](const auto& dh) { return grad(dh).dinitial; });
+  }
+}
 /// By real numbers in one order, by repeated ones in the other.
 auto keys(auto& c) { return c.variant(2) == 0 ? c.column() : c.column_of_ties(); }
 lod::SortOptions order(auto& c) {

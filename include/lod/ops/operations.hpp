@@ -76,6 +76,7 @@
 #include LOD_HEADER(sequence_enumerate)
 #include LOD_HEADER(sequence_erase)
 #include LOD_HEADER(sequence_expand)
+#include LOD_HEADER(sequence_linear_scan)
 #include LOD_HEADER(sequence_logsumexp)
 #include LOD_HEADER(sequence_mask)
 #include LOD_HEADER(sequence_mean_var)
@@ -156,19 +157,20 @@ using AllOperations = operation::List<
     op::sequence_concat_grad, op::sequence_conv, op::sequence_conv_grad, op::sequence_cumsum, op::sequence_cumsum_grad,
     op::sequence_dropout, op::sequence_dropout_grad, op::sequence_enumerate, op::sequence_erase,
     op::sequence_erase_and_wait, op::sequence_expand, op::sequence_expand_as, op::sequence_expand_as_grad,
-    op::sequence_expand_grad, op::sequence_first_step, op::sequence_last_step, op::sequence_log_softmax,
-    op::sequence_log_softmax_grad, op::sequence_logsumexp, op::sequence_logsumexp_grad, op::sequence_mask,
-    op::sequence_max_pool, op::sequence_max_pool_grad, op::sequence_mean_var, op::sequence_mean_var_grad,
-    op::sequence_min_pool, op::sequence_min_pool_grad, op::sequence_pad, op::sequence_pad_grad, op::sequence_pool,
-    op::sequence_pool_grad, op::sequence_positions, op::sequence_reshape, op::sequence_reshape_grad,
-    op::sequence_reverse, op::sequence_reverse_grad, op::sequence_scatter, op::sequence_scatter_grad,
-    op::sequence_slice, op::sequence_slice_grad, op::sequence_softmax, op::sequence_softmax_grad, op::sequence_sort,
-    op::sequence_sort_grad, op::sequence_topk, op::sequence_topk_avg_pooling, op::sequence_topk_avg_pooling_grad,
-    op::sequence_topk_grad, op::sequence_unpad, op::sequence_unpad_grad, op::sgd, op::shrink_rnn_memory,
-    op::shrink_rnn_memory_grad, op::split, op::split_at, op::split_grad, op::split_lod_tensor,
-    op::split_lod_tensor_grad, op::split_selected_rows, op::split_selected_rows_grad, op::sub, op::sub_grad,
-    op::to_dense, op::to_dense_grad, op::to_time_major, op::to_time_major_grad, op::transpose_levels,
-    op::transpose_levels_grad, op::unique_sequences, op::unique_sequences_and_wait>;
+    op::sequence_expand_grad, op::sequence_first_step, op::sequence_last_step, op::sequence_linear_scan,
+    op::sequence_linear_scan_grad, op::sequence_log_softmax, op::sequence_log_softmax_grad, op::sequence_logsumexp,
+    op::sequence_logsumexp_grad, op::sequence_mask, op::sequence_max_pool, op::sequence_max_pool_grad,
+    op::sequence_mean_var, op::sequence_mean_var_grad, op::sequence_min_pool, op::sequence_min_pool_grad,
+    op::sequence_pad, op::sequence_pad_grad, op::sequence_pool, op::sequence_pool_grad, op::sequence_positions,
+    op::sequence_reshape, op::sequence_reshape_grad, op::sequence_reverse, op::sequence_reverse_grad,
+    op::sequence_scatter, op::sequence_scatter_grad, op::sequence_slice, op::sequence_slice_grad, op::sequence_softmax,
+    op::sequence_softmax_grad, op::sequence_sort, op::sequence_sort_grad, op::sequence_topk,
+    op::sequence_topk_avg_pooling, op::sequence_topk_avg_pooling_grad, op::sequence_topk_grad, op::sequence_unpad,
+    op::sequence_unpad_grad, op::sgd, op::shrink_rnn_memory, op::shrink_rnn_memory_grad, op::split, op::split_at,
+    op::split_grad, op::split_lod_tensor, op::split_lod_tensor_grad, op::split_selected_rows,
+    op::split_selected_rows_grad, op::sub, op::sub_grad, op::to_dense, op::to_dense_grad, op::to_time_major,
+    op::to_time_major_grad, op::transpose_levels, op::transpose_levels_grad, op::unique_sequences,
+    op::unique_sequences_and_wait>;
 
 }  // namespace lod::inline LOD_INTERFACE::inline LOD_TARGET
 
