@@ -84,13 +84,15 @@ class FirstError {
       }
     }
   }
+  bool any() const noexcept { return sequence_.load(std::memory_order_relaxed) != none; }
   void rethrow() const {
     if (error_) std::rethrow_exception(error_);
   }
 
  private:
   std::mutex mutex_;
-  std::atomic<std::int64_t> sequence_ = std::numeric_limits<std::int64_t>::max();
+  static constexpr std::int64_t none = std::numeric_limits<std::int64_t>::max();
+  std::atomic<std::int64_t> sequence_ = none;
   std::exception_ptr error_;
 };
 

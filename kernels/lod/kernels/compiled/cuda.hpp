@@ -20,5 +20,12 @@ auto launch(Tag, const CudaExecutor& executor, const A&... arguments) {
   return compiled::enqueue<Tag, typename compiled::Passed<A>::type...>(executor,
                                                                        compiled::Passed<A>::pass(arguments)...);
 }
+/// A library has no kernels that call a function of the user's.
+template <class Tag, class... A>
+  requires(requires { Tag::calls_on_device; })
+void launch(Tag, const CudaExecutor&, const A&...) {
+  static_assert(!Tag::calls_on_device,
+                "a function of yours runs on a GPU only if nvcc compiles the call: with <lod/cuda.cuh>, in a .cu file");
+}
 
 }  // namespace lod::inline LOD_INTERFACE::kernel::inline LOD_TARGET
