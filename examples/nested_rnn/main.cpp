@@ -2,6 +2,7 @@
 /// @file
 /// Trains a nested recurrent network to tell which document a section of text is from, without padding anything.
 #include "blas.hpp"
+#include "licences.hpp"
 #include "model_file.hpp"
 #include "network.hpp"
 #include "plot.hpp"

@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "text.hpp"
 
-#include <algorithm>
 #include <cctype>
 #include <cstddef>
 #include <fstream>
@@ -117,16 +116,6 @@ void cut(std::istream& text, Cutter& cutter) {
 }
 
 }  // namespace
-
-std::vector<std::filesystem::path> licence_texts() {
-  std::vector<std::filesystem::path> files;
-  std::error_code missing;  // an empty list says enough
-  for (const auto& entry : std::filesystem::directory_iterator("/usr/share/common-licenses", missing)) {
-    if (entry.is_regular_file() && !entry.is_symlink()) files.push_back(entry.path());
-  }
-  std::sort(files.begin(), files.end());
-  return files;
-}
 
 Corpus read_corpus(const std::vector<std::filesystem::path>& files, std::int64_t least_words) {
   Cutter cutter(least_words);

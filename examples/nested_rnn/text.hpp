@@ -38,9 +38,6 @@ struct Corpus {
   lod::LoDTensor<std::int64_t> words;
 };
 
-/// The licence texts that every Debian and Ubuntu has, by name. Those that are links to others are left out.
-std::vector<std::filesystem::path> licence_texts();
-
 /// Reads the files and cuts them up:
 /// - a word is a run of letters and digits, in lower case; apostrophes and full stops may stand inside ("don't",
 /// "2.1");
