@@ -662,6 +662,109 @@ def attention_grad_by_sequence(work: Workload) -> Form | None:
     )
 
 
+@peer.form("linear")
+def matrix_product(work: Workload) -> Form | None:
+    x, weight = rows_of(work), rows_of(work, "weight")
+    y = torch.empty(len(x), weight.shape[1], dtype=x.dtype)
+    return Form("torch mm", lambda: torch.mm(x, weight, out=y))
+
+
+@peer.form("grouped_linear")
+def product_of_groups(work: Workload) -> Form | None:
+    parts, weights = torch.split(rows_of(work), work.lengths.tolist()), rows_of(work, "weight")
+    chosen = [weights[group] for group in work.load("groups").tolist()]
+    y = torch.empty(len(work.x), weights.shape[2], dtype=weights.dtype)
+    results = torch.split(y, work.lengths.tolist())
+
+    def call() -> Tensor:
+        for part, weight, result in zip(parts, chosen, results):
+            torch.mm(part, weight, out=result)
+        return y
+
+    return Form("torch mm, a sequence at a time", call)
+
+
+@peer.form("layer_norm", "rms_norm")
+def norm(work: Workload) -> Form | None:
+    x, scale = rows_of(work), rows_of(work, "scale")
+    if work.op == "layer_norm":
+        bias = rows_of(work, "bias")
+        return Form("torch layer_norm", lambda: torch.nn.functional.layer_norm(x, scale.shape, scale, bias, 1e-5))
+    return Form("torch rms_norm", lambda: torch.nn.functional.rms_norm(x, scale.shape, scale, 1e-5))
+
+
+@peer.form("layer_norm_grad")
+def norm_grad(work: Workload) -> Form | None:
+    dy, scale = rows_of(work, "dy"), rows_of(work, "scale")
+    with torch.enable_grad():
+        given = [rows_of(work).clone().requires_grad_(), scale.clone().requires_grad_(),
+                 torch.zeros_like(scale).requires_grad_()]
+        y = torch.nn.functional.layer_norm(given[0], scale.shape, given[1], given[2], 1e-5)
+    return Form(
+        "torch layer_norm", lambda: torch.autograd.grad(y, given, dy, retain_graph=True), lambda all: to_numpy(all[0]),
+        "forward untimed",
+    )
+
+
+@peer.form("rotary_embedding")
+def rotation(work: Workload) -> Form | None:
+    x, heads = rows_of(work), int(work.parameters["heads"])
+    size = x.shape[1] // heads
+    place = torch.cat([torch.arange(length) for length in work.lengths.tolist()])
+    angle = place[:, None] * 10000.0 ** (-2 * torch.arange(size // 2, dtype=torch.float64) / size)
+    cosine, sine = (of(angle).to(x.dtype)[:, None, :] for of in (torch.cos, torch.sin))
+    first, second = x.view(len(x), heads, 2, size // 2).unbind(2)
+
+    def call() -> Tensor:
+        turned = torch.stack((first * cosine - second * sine, second * cosine + first * sine), 2)
+        return turned.view(len(x), -1)
+
+    return Form("torch products and sums", call, note="cosines and sines prepared untimed")
+
+
+@peer.form("cross_entropy")
+def cross_entropy(work: Workload) -> Form | None:
+    x, labels = rows_of(work), tensor(work.load("labels"))
+    return Form("torch cross_entropy", lambda: torch.nn.functional.cross_entropy(x, labels).view(1))
+
+
+@peer.form("cross_entropy_grad")
+def cross_entropy_grad(work: Workload) -> Form | None:
+    labels = tensor(work.load("labels"))
+    with torch.enable_grad():
+        x = rows_of(work).clone().requires_grad_()
+
+    def call() -> Tensor:
+        with torch.enable_grad():
+            return torch.autograd.grad(torch.nn.functional.cross_entropy(x, labels), x)[0]
+
+    return Form("torch cross_entropy", call, note="with the forward pass, whose softmax it needs")
+
+
+@peer.form("ctc_loss", "ctc_loss_grad")
+def padded_ctc(work: Workload) -> Form | None:
+    dense = tensor(work.padded).transpose(0, 1).contiguous()
+    frames, labels = tensor(work.lengths), tensor(work.load("labels"))
+    counts = tensor(np.diff(work.load("label_offsets")))
+
+    def losses(x: Tensor) -> Tensor:
+        return torch.nn.functional.ctc_loss(x.log_softmax(2), labels, frames, counts, reduction="none")
+
+    if work.op == "ctc_loss":
+        return Form("torch ctc_loss, padded", lambda: losses(dense), note="padded before, untimed")
+
+    def call() -> Tensor:
+        with torch.enable_grad():
+            return torch.autograd.grad(losses(dense).sum(), dense)[0]
+
+    def unpad(gradient: Tensor) -> Any:
+        rows = gradient.transpose(0, 1).reshape(-1, gradient.shape[2])
+        return to_numpy(rows[tensor(work.padded_position)])
+
+    dense.requires_grad_()
+    return Form("torch ctc_loss, padded", call, unpad, "with the forward pass; padded before, untimed")
+
+
 def version() -> str:
     extras = [torch.backends.cpu.get_cpu_capability()] + (["FBGEMM"] if "USE_FBGEMM" in torch.__config__.show() else [])
     return f"torch {torch.__version__.split('+')[0]} ({', '.join(extras)})"

@@ -59,6 +59,7 @@ std::vector<Workload> all_workloads() {
   add_embedding(workloads);
   add_recurrent(workloads);
   add_attention(workloads);
+  add_layers(workloads);
   add_chain(workloads);
   return workloads;
 }

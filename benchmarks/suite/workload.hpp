@@ -112,6 +112,7 @@ void add_row_sparse(std::vector<Workload>&);
 void add_embedding(std::vector<Workload>&);
 void add_recurrent(std::vector<Workload>&);
 void add_attention(std::vector<Workload>&);
+void add_layers(std::vector<Workload>&);
 void add_chain(std::vector<Workload>&);
 /// @}
 

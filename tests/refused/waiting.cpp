@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 /// @file
-/// Operations that would wait for a GPU without saying so, and such as call a function of the user's there, of which the
-/// library has no kernel: one call for each case, which must not compile.
+/// Operations that would wait for a GPU without saying so, and such as call a function of the user's there, of which
+/// the library has no kernel: one call for each case, which must not compile.
 #include <lod/cuda.hpp>
 #include <lod/ops/beam_search.hpp>
 #include <lod/ops/beam_search_decode.hpp>

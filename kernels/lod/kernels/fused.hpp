@@ -3,6 +3,7 @@
 /// `fused`, for numbers: what `multiply_add` of <lod/kernels/cpu/vector.hpp> is for vectors.
 #pragma once
 
+#include <lod/core/float16.hpp>
 #include <lod/core/target.hpp>
 
 #include <cmath>
