@@ -378,6 +378,9 @@ struct NormGradients {
         if constexpr (centred) part -= by[row].mean;
         const V result = multiply_add(-normal, by[row].weighed, part) * by[row].factor;
         if (straight) {
+          // The hardware does not read ahead of all rows of so many tensors.
+          __builtin_prefetch(from + place + static_cast<std::int64_t>(rows) * size);
+          __builtin_prefetch(from_dy + place + static_cast<std::int64_t>(rows) * size);
           if constexpr (std::same_as<T, A>) write_vector<T>(write_to + place, result);
         } else {
           store_first<T>(write_to + place, result, some, 0);
