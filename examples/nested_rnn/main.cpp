@@ -1,12 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
 /// @file
 /// Trains a nested recurrent network to tell which document a section of text is from, without padding anything.
+#include "../training/licences.hpp"
+#include "../training/options.hpp"
+#include "../training/random.hpp"
 #include "blas.hpp"
-#include "licences.hpp"
 #include "model_file.hpp"
 #include "network.hpp"
 #include "plot.hpp"
-#include "random.hpp"
 #include "text.hpp"
 #include <lod/io/text.hpp>
 #include <lod/lod.hpp>
@@ -18,7 +19,6 @@
 #include <cmath>
 #include <cstdint>
 #include <cstdio>
-#include <cstdlib>
 #include <exception>
 #include <filesystem>
 #include <iostream>
@@ -40,48 +40,26 @@ and trains a nested recurrent network to tell which document a section is from.
   --help             this text
 )";
 
-struct Options {
+struct Options : TrainingOptions {
   int epochs = 40;
-  bool quick = false;
-  bool check_gradients = false;
-  std::uint64_t seed = 1;
   std::filesystem::path out = ".";
-  std::vector<std::filesystem::path> files;
 };
 
 Options read_options(int count, char** arguments) {
   Options options;
-  for (int i = 1; i < count; ++i) {
-    const std::string argument = arguments[i];
-    const auto value = [&]() -> std::string {
-      if (++i == count) throw std::invalid_argument(argument + " needs a value");
-      return arguments[i];
-    };
-    if (argument == "--help") {
-      std::cout << help;
-      std::exit(0);
-    } else if (argument == "--epochs") {
-      options.epochs = std::max(1, std::stoi(value()));
-    } else if (argument == "--quick") {
-      options.quick = true;
-    } else if (argument == "--check-gradients") {
-      options.check_gradients = true;
-    } else if (argument == "--seed") {
-      options.seed = std::stoull(value());
-    } else if (argument == "--out") {
-      options.out = value();
-    } else if (argument.starts_with("-")) {
-      throw std::invalid_argument("unknown option " + argument);
-    } else {
-      options.files.emplace_back(argument);
-    }
-  }
+  static_cast<TrainingOptions&>(options) =
+      read_training_options(count, arguments, help, [&](const std::string& argument, const auto& value) {
+        if (argument == "--epochs") {
+          options.epochs = std::max(1, std::stoi(value()));
+        } else if (argument == "--out") {
+          options.out = value();
+        } else {
+          return false;
+        }
+        return true;
+      });
   if (options.quick) options.epochs = std::min(options.epochs, 2);
   return options;
-}
-
-double seconds_since(std::chrono::steady_clock::time_point start) {
-  return std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
 }
 
 /// Sections (sections > sentences > words) with the number of the document that each is from.

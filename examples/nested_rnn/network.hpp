@@ -4,7 +4,7 @@
 /// the document that a section is from.
 #pragma once
 
-#include "random.hpp"
+#include "../training/random.hpp"
 #include <lod/lod.hpp>
 
 #include <array>

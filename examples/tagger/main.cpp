@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 /// @file
 /// Trains a tagger to find names and quotations in text of which neither capitals nor quotation marks are left.
-#include "../nested_rnn/licences.hpp"
+#include "../training/licences.hpp"
+#include "../training/options.hpp"
 #include "tagger.hpp"
 
 #include <unistd.h>
@@ -13,9 +14,7 @@
 #include <cmath>
 #include <cstdint>
 #include <cstdio>
-#include <cstdlib>
 #include <exception>
-#include <filesystem>
 #include <fstream>
 #include <iostream>
 #include <map>
@@ -36,45 +35,20 @@ trains an LSTM in each direction with a conditional random field to find names a
   --help             this text
 )";
 
-struct Options {
+struct Options : TrainingOptions {
   int epochs = 30;
-  bool quick = false;
-  bool check_gradients = false;
-  std::uint64_t seed = 1;
-  std::vector<std::filesystem::path> files;
 };
 
 Options read_options(int count, char** arguments) {
   Options options;
-  for (int i = 1; i < count; ++i) {
-    const std::string argument = arguments[i];
-    const auto value = [&]() -> std::string {
-      if (++i == count) throw std::invalid_argument(argument + " needs a value");
-      return arguments[i];
-    };
-    if (argument == "--help") {
-      std::cout << help;
-      std::exit(0);
-    } else if (argument == "--epochs") {
-      options.epochs = std::max(1, std::stoi(value()));
-    } else if (argument == "--quick") {
-      options.quick = true;
-    } else if (argument == "--check-gradients") {
-      options.check_gradients = true;
-    } else if (argument == "--seed") {
-      options.seed = std::stoull(value());
-    } else if (argument.starts_with("-")) {
-      throw std::invalid_argument("unknown option " + argument);
-    } else {
-      options.files.emplace_back(argument);
-    }
-  }
+  static_cast<TrainingOptions&>(options) =
+      read_training_options(count, arguments, help, [&](const std::string& argument, const auto& value) {
+        if (argument != "--epochs") return false;
+        options.epochs = std::max(1, std::stoi(value()));
+        return true;
+      });
   if (options.quick) options.epochs = std::min(options.epochs, 2);
   return options;
-}
-
-double seconds_since(std::chrono::steady_clock::time_point start) {
-  return std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
 }
 
 // The scheme IOB: the first word of a chunk, the words after it, and words of none.

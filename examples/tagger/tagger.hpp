@@ -4,7 +4,7 @@
 /// sentences of a batch go through it together, and none is padded.
 #pragma once
 
-#include "../nested_rnn/random.hpp"
+#include "../training/random.hpp"
 #include <lod/lod.hpp>
 
 #include <cmath>

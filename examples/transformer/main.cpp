@@ -2,7 +2,8 @@
 /// @file
 /// Trains a small transformer to write text like the documents that it reads, character by character, on batches of
 /// documents of any lengths; then the same on padded batches, to compare.
-#include "../nested_rnn/licences.hpp"
+#include "../training/licences.hpp"
+#include "../training/options.hpp"
 #include "model.hpp"
 
 #include <unistd.h>
@@ -13,7 +14,6 @@
 #include <cmath>
 #include <cstdint>
 #include <cstdio>
-#include <cstdlib>
 #include <exception>
 #include <filesystem>
 #include <fstream>
@@ -37,48 +37,26 @@ to predict each character from those before it. Then writes some text, and compa
   --help             this text
 )";
 
-struct Options {
+struct Options : TrainingOptions {
   std::int64_t steps = 500;
-  bool quick = false;
-  bool check_gradients = false;
   std::string prompt = "The ";
-  std::uint64_t seed = 1;
-  std::vector<std::filesystem::path> files;
 };
 
 Options read_options(int count, char** arguments) {
   Options options;
-  for (int i = 1; i < count; ++i) {
-    const std::string argument = arguments[i];
-    const auto value = [&]() -> std::string {
-      if (++i == count) throw std::invalid_argument(argument + " needs a value");
-      return arguments[i];
-    };
-    if (argument == "--help") {
-      std::cout << help;
-      std::exit(0);
-    } else if (argument == "--steps") {
-      options.steps = std::max(1, std::stoi(value()));
-    } else if (argument == "--quick") {
-      options.quick = true;
-    } else if (argument == "--check-gradients") {
-      options.check_gradients = true;
-    } else if (argument == "--prompt") {
-      options.prompt = value();
-    } else if (argument == "--seed") {
-      options.seed = std::stoull(value());
-    } else if (argument.starts_with("-")) {
-      throw std::invalid_argument("unknown option " + argument);
-    } else {
-      options.files.emplace_back(argument);
-    }
-  }
+  static_cast<TrainingOptions&>(options) =
+      read_training_options(count, arguments, help, [&](const std::string& argument, const auto& value) {
+        if (argument == "--steps") {
+          options.steps = std::max(1, std::stoi(value()));
+        } else if (argument == "--prompt") {
+          options.prompt = value();
+        } else {
+          return false;
+        }
+        return true;
+      });
   if (options.quick) options.steps = std::min<std::int64_t>(options.steps, 10);
   return options;
-}
-
-double seconds_since(std::chrono::steady_clock::time_point start) {
-  return std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
 }
 
 using Ids = lod::LoDTensor<std::int64_t>;

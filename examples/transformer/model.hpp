@@ -3,7 +3,7 @@
 /// A small causal transformer over documents of any lengths: rows are characters, and no row is padding.
 #pragma once
 
-#include "../nested_rnn/random.hpp"
+#include "../training/random.hpp"
 #include <lod/lod.hpp>
 
 #include <cmath>
