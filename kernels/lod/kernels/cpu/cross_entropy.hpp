@@ -12,6 +12,7 @@
 #include <lod/ops/cross_entropy.hpp>
 
 #include <algorithm>
+#include <concepts>
 #include <cstdint>
 #include <limits>
 
@@ -53,9 +54,11 @@ struct Kernel<CrossEntropyGrad> {
   static void run(const CpuExecutor& executor, const T* dy, std::int64_t dy_step, const Accumulator<T>* weights,
                   const T* logits, std::int64_t rows, std::int64_t classes, const TargetLabels& targets, T* dlogits) {
     using A = Accumulator<T>;
+    constexpr bool is_own_type = std::same_as<T, A>;
     const A smoothing = static_cast<A>(targets.smoothing), share = smoothing / static_cast<A>(classes);
+    const cpu::ThreadScratch<A> scratch(executor, is_own_type ? 0 : classes);
     const std::int64_t bytes = lod::detail::bytes_of<T>(rows, lod::detail::saturated_product(2, classes));
-    cpu::parallel_ranges(executor, rows, bytes, [&](std::int64_t begin, std::int64_t end, int) {
+    cpu::parallel_ranges(executor, rows, bytes, [&](std::int64_t begin, std::int64_t end, int thread) {
       for (std::int64_t row = begin; row < end; ++row) {
         const T* const x = logits + row * classes;
         T* const to = dlogits + row * classes;
@@ -63,19 +66,21 @@ struct Kernel<CrossEntropyGrad> {
           cpu::fill(to, classes, T{});
           continue;
         }
-        const cpu::LogSum<A> all = cpu::log_sum_of_row(x, classes);
+        // Exponentials are kept from their sum to the quotients: in the row itself, perhaps in place of the logits.
+        A* exponentials = scratch(thread);
+        if constexpr (is_own_type) exponentials = to;
+        const A sum = cpu::sum_of_exponentials(x, classes, cpu::greatest_of_row(x, classes),
+                                               [=](std::int64_t k, const cpu::Vector<T>& some, std::int64_t count) {
+                                                 cpu::store_first<A>(exponentials + k, some, count, count);
+                                               });
         const A factor = static_cast<A>(dy[row * dy_step]) * (weights ? weights[row] : A{1});
-        // Before the row is written, in place of the logits perhaps.
         const std::int64_t label = targets.labels[row];
-        const A number = std::min(static_cast<A>(x[label]), std::numeric_limits<A>::max());
-        const A probability = cpu::exponential(cpu::Vector<T>(number - all.greatest - all.rest)).get(0);
+        const A probability = exponentials[label] / sum;
+        const cpu::Vector<T> by(A{1} / sum), minus_share(-share), factors(factor);
         for (std::int64_t k = 0; k < classes; k += cpu::lanes<T>) {
           const std::int64_t some = std::min(classes - k, cpu::lanes<T>);
-          const auto numbers = cpu::bounded<A>(cpu::load_vector(x + k, some, A{}, classes - k));
-          const auto probabilities =
-              cpu::exponential(numbers - cpu::Vector<T>(all.greatest) - cpu::Vector<T>(all.rest));
-          cpu::store_first<T>(to + k, (probabilities - cpu::Vector<T>(share)) * cpu::Vector<T>(factor), some,
-                              classes - k);
+          const cpu::Vector<T> own = cpu::load_vector<A>(exponentials + k, some, A{}, classes - k);
+          cpu::store_first<T>(to + k, cpu::multiply_add(own, by, minus_share) * factors, some, classes - k);
         }
         to[label] = static_cast<T>((probability - (A{1} - smoothing + share)) * factor);
       }

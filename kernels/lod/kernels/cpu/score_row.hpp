@@ -79,24 +79,60 @@ struct LogSum {
   A greatest, rest;
   A total() const noexcept { return greatest + rest; }
 };
+/// The greatest of `count` numbers; -inf of none; NaN if one is NaN. +inf counts as the greatest finite number.
+template <class T>
+Accumulator<T> greatest_of_row(const T* x, std::int64_t count) {
+  using A = Accumulator<T>;
+  constexpr A nothing = -std::numeric_limits<A>::infinity();
+  // Side by side, so that no comparison waits for the one before it.
+  constexpr std::int64_t side_by_side = 4;
+  Vector<T> most[side_by_side] = {Vector<T>(nothing), Vector<T>(nothing), Vector<T>(nothing), Vector<T>(nothing)};
+  const auto take = [](Vector<T> & all, const Vector<T>& some) __attribute__((always_inline)) {
+    all = xsimd::select(exceeds(some, all), some, all);
+  };
+  std::int64_t i = 0;
+  for (; i + side_by_side * lanes<T> <= count; i += side_by_side * lanes<T>) {
+#pragma GCC unroll 4
+    for (std::int64_t v = 0; v < side_by_side; ++v) take(most[v], load(x + i + v * lanes<T>));
+  }
+  for (; i < count; i += lanes<T>) {
+    take(most[0], load_vector(x + i, std::min(count - i, lanes<T>), nothing, count - i));
+  }
+  for (std::int64_t v = 1; v < side_by_side; ++v) take(most[0], most[v]);
+  return greatest_lane(bounded<A>(most[0]));
+}
+/// The sum of e^(x - greatest), where +inf counts as the greatest finite number; use(i, exponentials, count) is called
+/// for the numbers from i on.
+template <class T, class Use>
+[[gnu::always_inline]] inline Accumulator<T> sum_of_exponentials(const T* x, std::int64_t count,
+                                                                 Accumulator<T> greatest, const Use& use) {
+  using A = Accumulator<T>;
+  const Vector<T> from(greatest);
+  Vector<T> sum(A{});
+  const auto add = [&](std::int64_t i, const Vector<T>& numbers, std::int64_t some) __attribute__((always_inline)) {
+    const Vector<T> result = exponential(numbers - from);
+    sum += result;
+    use(i, result, some);
+  };
+  std::int64_t i = 0;
+  // If the greatest is not the greatest finite number, nothing is infinite.
+  if (greatest < std::numeric_limits<A>::max()) {
+    for (; i + lanes<T> <= count; i += lanes<T>) add(i, load(x + i), lanes<T>);
+  }
+  for (; i < count; i += lanes<T>) {
+    const std::int64_t some = std::min(count - i, lanes<T>);
+    add(i, bounded<A>(load_vector(x + i, some, -std::numeric_limits<A>::infinity(), count - i)), some);
+  }
+  return sum_of_lanes(sum);
+}
 /// The LogSum of `count` numbers; +inf counts as the greatest finite number. -inf if all are -inf; NaN if one is NaN.
 template <class T>
 LogSum<Accumulator<T>> log_sum_of_row(const T* x, std::int64_t count) {
   using A = Accumulator<T>;
-  constexpr A nothing = -std::numeric_limits<A>::infinity();
-  const auto numbers = [=](std::int64_t i) {
-    return bounded<A>(load_vector(x + i, std::min(count - i, lanes<T>), nothing, count - i));
-  };
-  Vector<T> most(nothing);
-  for (std::int64_t i = 0; i < count; i += lanes<T>) {
-    const Vector<T> some = numbers(i);
-    most = xsimd::select(exceeds(some, most), some, most);
-  }
-  const A greatest = greatest_lane(most);
-  if (greatest == nothing) return {nothing, A{}};
-  Vector<T> sum(A{});
-  for (std::int64_t i = 0; i < count; i += lanes<T>) sum += exponential(numbers(i) - Vector<T>(greatest));
-  return {greatest, std::log(sum_of_lanes(sum))};
+  const A greatest = greatest_of_row(x, count);
+  if (greatest == -std::numeric_limits<A>::infinity()) return {greatest, A{}};
+  const auto ignore = [](std::int64_t, const Vector<T>&, std::int64_t) {};
+  return {greatest, std::log(sum_of_exponentials(x, count, greatest, ignore))};
 }
 
 }  // namespace lod::inline LOD_INTERFACE::kernel::inline LOD_TARGET::cpu
