@@ -503,6 +503,18 @@ void store(Warp& warp, const Instruction& one, u32 lanes) {
   });
 }
 
+void begin_copy(Warp& warp, const Instruction& one, u32 lanes) {
+  warp.count_access(one, lanes);
+  for_each_lane(lanes, [&](int lane) {
+    const u64 from = warp.lanes(one.from[1])[lane] + static_cast<u64>(one.source_offset);
+    warp.begin_copy(one, lane, address_of(warp, one, lane), from);
+  });
+}
+void group_copies(Warp& warp, const Instruction&, u32 lanes) { warp.group_copies(lanes); }
+void wait_for_copies(Warp& warp, const Instruction& one, u32 lanes) {
+  for_each_lane(lanes, [&](int lane) { warp.wait_for_copies(u32{1} << lane, warp.lanes(one.from[0])[lane]); });
+}
+
 template <class T, auto f>
 void update(Warp& warp, const Instruction& one, u32 lanes) {
   warp.count_access(one, lanes);
@@ -814,6 +826,11 @@ Handler find_handler(std::string_view operation, Instruction& one) {
     if (has("or")) return Words::call(type, []<class T>() -> Handler { return update<T, with_or<T>>; });
     if (has("xor")) return Words::call(type, []<class T>() -> Handler { return update<T, with_xor<T>>; });
     return nullptr;
+  }
+  if (base == "cp" && has("async")) {
+    if (has("commit_group")) return group_copies;
+    if (has("wait_group")) return wait_for_copies;
+    return has("shared") && has("global") ? begin_copy : nullptr;
   }
   if (base == "mov") {
     if (type.empty()) return nullptr;

@@ -287,6 +287,8 @@ void Block::start(const Size3& place) {
     warp.fenced_.fill({});
     warp.asked_at_.fill(0);
     warp.told_at_.fill(0);
+    for (auto& copies : warp.copies_) copies.clear();
+    warp.groups_.fill(0);
     std::fill(warp.local_.begin(), warp.local_.end(), std::byte{0xFB});
   }
 }
@@ -651,6 +653,32 @@ void Warp::load(const Instruction& instruction, int l, std::uint64_t address, vo
 void Warp::store(const Instruction& instruction, int l, std::uint64_t address, const void* from) {
   std::byte* const to = checked(instruction, l, address, true, instruction.is_strong);
   std::memcpy(to, from, std::size_t{instruction.bytes} * instruction.numbers);
+}
+
+void Warp::begin_copy(const Instruction& instruction, int l, std::uint64_t to, std::uint64_t from) {
+  Copy copy{&instruction, to, {}, groups_[static_cast<std::size_t>(l)]};
+  Instruction read = instruction;
+  read.space = Space::global;
+  load(read, l, from, copy.bytes.data());
+  // Nobody can know what is there until then.
+  std::array<std::byte, 16> unknown;
+  unknown.fill(std::byte{0xFB});
+  store(instruction, l, to, unknown.data());
+  copies_[static_cast<std::size_t>(l)].push_back(copy);
+}
+void Warp::group_copies(std::uint32_t active) {
+  for (; active != 0; active &= active - 1) ++groups_[static_cast<std::size_t>(std::countr_zero(active))];
+}
+void Warp::wait_for_copies(std::uint32_t active, std::uint64_t left) {
+  for (; active != 0; active &= active - 1) {
+    const int l = std::countr_zero(active);
+    const auto lane = static_cast<std::size_t>(l);
+    std::erase_if(copies_[lane], [&](const Copy& copy) {
+      if (copy.group + left >= groups_[lane]) return false;
+      store(*copy.instruction, l, copy.to, copy.bytes.data());
+      return true;
+    });
+  }
 }
 
 void Warp::count_access(const Instruction& instruction, std::uint32_t active) {

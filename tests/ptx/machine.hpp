@@ -92,6 +92,13 @@ class Warp {
   /// Counts an access of all these lanes.
   void count_access(const Instruction& instruction, std::uint32_t lanes);
 
+  /// Begins to copy bytes to shared memory. These are there, and may be read, when the lane has waited for them.
+  void begin_copy(const Instruction& instruction, int lane, std::uint64_t to, std::uint64_t from);
+  /// The copies that these lanes have begun since the last time are a group.
+  void group_copies(std::uint32_t lanes);
+  /// Waits for all groups but the last `left`.
+  void wait_for_copies(std::uint32_t lanes, std::uint64_t left);
+
   /// What these lanes did or learned before, comes before what they do from here on, for all threads.
   void fence(std::uint32_t lanes);
   [[noreturn]] void fault(const Instruction& instruction, int lane, const std::string& what) const;
@@ -99,6 +106,13 @@ class Warp {
  private:
   friend class Block;
   friend class Machine;
+
+  struct Copy {
+    const Instruction* instruction;
+    std::uint64_t to;
+    std::array<std::byte, 16> bytes;
+    std::uint64_t group;
+  };
 
   std::byte* checked(const Instruction& instruction, int lane, std::uint64_t address, bool writes, bool is_atomic);
   /// Returns how many instructions it did.
@@ -118,6 +132,8 @@ class Warp {
   std::array<Fence, warp_lanes> fenced_{};            ///< the last fence of the lane
   std::array<std::uint64_t, warp_lanes> asked_at_{};  ///< when it last touched global memory atomically
   std::array<std::uint64_t, warp_lanes> told_at_{};   ///< what others have told by then, it knows
+  std::array<std::vector<Copy>, warp_lanes> copies_;  ///< that are under way
+  std::array<std::uint64_t, warp_lanes> groups_{};    ///< how many groups of copies the lane has made
 };
 
 }

@@ -402,6 +402,57 @@ TEST_CASE("PTX, memory: variables of the device have what they begin with") {
   CHECK(words == std::vector<u64>{5, 7, 11, 0, 0, 0});
 }
 
+TEST_CASE("PTX, threads: copies to shared memory are there when they have been waited for") {
+  TestLaunch how = threads(4);
+  const std::string make_own_word = R"(
+    add.u32 %r10, %r1, 100;
+    cvt.u64.u32 %rd10, %r10;
+    st.global.u64 [%rd3], %rd10;
+  )";
+  const std::string copy_twice = R"(
+    cp.async.ca.shared.global [%r3], [%rd3], 4, 4;
+    cp.async.commit_group;
+    cp.async.ca.shared.global [%r3+64], [%rd3+0], 4, 4;
+    cp.async.commit_group;
+  )";
+  // In bits 0, 1: whether the first and the second copy are there.
+  const std::string look = R"(
+    ld.shared.u32 %r11, [%r3];
+    ld.shared.u32 %r12, [%r3+64];
+    setp.eq.u32 %p1, %r10, %r11;
+    setp.eq.u32 %p2, %r10, %r12;
+    selp.u64 %rd11, 1, 0, %p1;
+    selp.u64 %rd12, 2, 0, %p2;
+    or.b64 %rd11, %rd11, %rd12;
+    st.global.u64 [%rd3], %rd11;
+  )";
+  const auto seen = [&](const std::string& wait) {
+    return run_statements(own_shared + make_own_word + copy_twice + wait + look, how).at(3);
+  };
+  CHECK(seen("") == 0);
+  CHECK(seen("cp.async.wait_group 2;") == 0);
+  CHECK(seen("cp.async.wait_group 1;") == 1);
+  CHECK(seen("cp.async.wait_group 0;") == 3);
+  // What belongs to no group yet is not waited for.
+  CHECK(run_statements(own_shared + make_own_word + "cp.async.ca.shared.global [%r3], [%rd3], 4, 4;\n" +
+                           "cp.async.wait_group 0;\n" + look,
+                       how)
+            .at(3) == 0);
+}
+
+TEST_CASE("PTX, faults: copies to shared memory") {
+  const std::string copy = "cp.async.ca.shared.global [%r3], [%rd3], 4, 4;\ncp.async.commit_group;\n";
+  const std::string wait = "cp.async.wait_group 0;\n", load_next = "ld.shared.u32 %r5, [%r4];\n";
+  check_fault(own_shared + "cp.async.ca.shared.global [%r3], [%rd1+512], 4, 4;", "touches what is no memory");
+  check_fault(own_shared + "cp.async.ca.shared.global [%r3+1024], [%rd1], 4, 4;", "touches what is no shared memory");
+  check_fault(own_shared + "cp.async.cg.shared.global [%r3], [%rd1], 16, 16;", "touches memory off its alignment");
+  // Others read before, or after the wait of the thread alone, or while it has not waited.
+  check_fault(next_shared(32) + load_next + copy, "that reads this shared memory");
+  check_fault(next_shared(32) + copy + wait + load_next, "that wrote this shared memory");
+  check_fault(next_shared(32) + copy + "bar.sync 0;\n" + load_next + wait, "shared memory");
+  check_no_fault(next_shared(32) + copy + wait + "bar.sync 0;\n" + load_next);
+}
+
 TEST_CASE("PTX, faults: addresses outside of memory") {
   const std::string of_the_device = "touches what is no memory of the device: ";
   check_fault("mov.u64 %rd4, 0;\nld.global.u32 %r2, [%rd4];", of_the_device + "ld.global.u32 %r2, [%rd4]");

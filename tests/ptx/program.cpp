@@ -442,6 +442,15 @@ class Decoder {
       if (base == "atom") destination(one, 0, operands.at(k++));
       address(one, address_in(operands.at(k++)));
       for (std::size_t place = 1; k < operands.size(); ++k, ++place) one.from.at(place) = source(operands[k]);
+    } else if (base == "cp" && operands.size() < 2) {
+      if (!operands.empty()) one.from[0] = source(operands[0]);
+    } else if (base == "cp") {
+      const Address source_address = address_in(operands[1]);
+      address(one, address_in(operands[0]));
+      one.from[1] = source(source_address.name);
+      one.source_offset = source_address.offset;
+      one.bytes = static_cast<std::uint8_t>(number(operands.at(2)).value());
+      if (operands.size() > 3 && operands[3] != operands[2]) fail("a copy of fewer bytes is not understood", text);
     } else if (base == "prefetch" || base == "membar" || base == "fence" || base == "griddepcontrol" ||
                base == "nanosleep" || base == "trap") {
     } else if (base == "bar" || base == "barrier") {

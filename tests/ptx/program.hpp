@@ -58,9 +58,10 @@ struct Instruction {
   std::uint8_t bytes = 0;    ///< of a number
   std::uint8_t numbers = 1;  ///< side by side
   bool is_signed = false;
-  bool is_strong = false;   ///< volatile, relaxed or atomic: such accesses may be at the same time
-  std::int64_t offset = 0;  ///< added to the address
-  std::string_view text;    ///< for messages
+  bool is_strong = false;          ///< volatile, relaxed or atomic: such accesses may be at the same time
+  std::int64_t offset = 0;         ///< added to the address
+  std::int64_t source_offset = 0;  ///< of a copy: added to the address that it reads
+  std::string_view text;           ///< for messages
 };
 
 /// Registers that each thread finds filled.
