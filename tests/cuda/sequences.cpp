@@ -73,6 +73,22 @@ TEST_CASE("on a GPU: pooling") {
   });
 }
 
+TEST_CASE("on a GPU: softmax of wide rows, of sequences that blocks stage, and of some that are too long for it") {
+  Engine engine(5);
+  std::vector<std::int64_t> lengths(40);
+  for (std::int64_t& each : lengths) each = random_number(engine, 0, 31);
+  lengths[7] = 400;
+  const LoD index = LoD::from_lengths({lengths});
+  for (const std::int64_t row_size : {9, 64}) {
+    CAPTURE(row_size);
+    const auto x = real_numbers<float>(engine, index, {row_size});
+    check_on_gpu("sequence_softmax", [&](auto& call) {
+      lod::sequence_softmax_into(call.executor(), call.on(x), call.template out<float>());
+      lod::sequence_log_softmax_into(call.executor(), call.on(x).between(3, 37), call.template out<float>());
+    });
+  }
+}
+
 TEST_CASE("on a GPU: what keeps the rows") {
   Engine engine(2);
   const LoD index = nested();

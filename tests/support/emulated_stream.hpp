@@ -78,28 +78,66 @@ class System<CudaExecutor> {
     for_each_element(count, row_size, OfLanes<Body>{body});
   }
   template <class Body>
+  void for_each_by_all_lanes(std::int64_t count, const Body& body) const {
+    for_each_by_lanes(count, 1, body);
+  }
+  template <class Body>
   void for_each_by_warps(std::int64_t count, const Body& body) const {
     for_each(count, OfWarp<Body>{body});
   }
-  template <class T, class Body>
-  void for_each_staged(const Segments& sequences, const T* x, T* y, const Body& body) const {
-    // As warps do it, by a few numbers at a time.
-    const auto call_staged = [](const OnCpu&, const Segments& all, const T* from, T* to, const Body& each) {
+  template <class T, class Body, class AtPlace>
+  void for_each_staged(const Segments& sequences, const T* x, T* y, const Body& body, std::int64_t places,
+                       const AtPlace& at_place) const {
+    // As blocks do it, by a few numbers at a time.
+    const auto call_staged = [](const OnCpu&, const Segments& all, const T* from, T* to, const Body& each,
+                                std::int64_t place_count, const AtPlace& of_leaf) {
+      for (std::int64_t place = 0; place < place_count; ++place) of_leaf(place, 0, OneThread());
       constexpr std::int64_t room = 40, at_a_time = 4;
       T staged[room];
       for (std::int64_t first = 0; first < all.size; first += at_a_time) {
         const std::int64_t last = std::min(first + at_a_time, all.size), begin = all.begin(first);
-        const std::int64_t rows = all.begin(last) - begin;
-        if (rows <= room) std::copy_n(from + begin, rows, staged);
+        const std::int64_t staged_rows = all.begin(last) - begin;
+        const bool fits = staged_rows <= room;
+        if (fits) std::copy_n(from + begin, staged_rows, staged);
         for (std::int64_t i = first; i < last; ++i) {
-          T* const own = staged + (rows <= room ? all.begin(i) - begin : 0);
+          const auto rows = static_cast<int>(std::min<std::int64_t>(all.length(i), leaf_rows + 1));
+          if (rows > leaf_rows) continue;
+          T* const own = staged + (fits ? all.begin(i) - begin : 0);
           T* const there = to == nullptr ? nullptr : to + all.begin(i);
-          each(i, rows <= room ? own : from + all.begin(i), rows <= room ? own : there);
+          if (fits && rows <= FewRows::most) {
+            each(i, rows, own, own, FewRows());
+          } else {
+            each(i, rows, fits ? own : from + all.begin(i), fits ? own : there, OneThread());
+          }
         }
-        if (rows <= room && to != nullptr) std::copy_n(staged, rows, to + begin);
+        if (fits && to != nullptr) std::copy_n(staged, staged_rows, to + begin);
       }
     };
-    enqueue(call_staged, sequences, x, y, body);
+    enqueue(call_staged, sequences, x, y, body, places, at_place);
+  }
+  template <class T, class Body>
+  bool for_each_staged_column(const Segments& sequences, std::int64_t row_size, std::int64_t columns, const T* x, T* y,
+                              const Body& body) const {
+    // A sequence at a time, unless it is long for a block.
+    const auto call_staged = [](const OnCpu&, const Segments& all, std::int64_t width, std::int64_t count,
+                                const T* from, T* to, const Body& each) {
+      constexpr std::int64_t room = 200;
+      T staged[room];
+      for (std::int64_t i = 0; i < all.size; ++i) {
+        const std::int64_t first = all.begin(i) * width, size = all.length(i) * width;
+        if (size <= room) std::copy_n(from + first, size, staged);
+        for (std::int64_t column = 0; column < count; ++column) {
+          if (size <= room) {
+            each(i, column, staged, staged);
+          } else {
+            each(i, column, from + first, to + first);
+          }
+        }
+        if (size <= room) std::copy_n(staged, size, to + first);
+      }
+    };
+    enqueue(call_staged, sequences, row_size, columns, x, y, body);
+    return true;
   }
   template <class Key, class Value>
   void sort_by_key(Key* keys, std::int64_t count, Value* values, int bits = 64) const {

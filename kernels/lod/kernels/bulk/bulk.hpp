@@ -61,6 +61,13 @@ void for_each_by_lanes(const E& executor, std::int64_t count, std::int64_t row_s
   if (count > 0 && row_size > 0) System<E>(executor).for_each_by_lanes(count, row_size, body);
 }
 
+/// Calls body(i, 0, lanes) for each i in [0, count), in any order, for columns of many scalar rows: a system whose
+/// threads share lanes has a thread for each lane, so that they read side by side.
+template <class E, class Body>
+void for_each_by_all_lanes(const E& executor, std::int64_t count, const Body& body) {
+  if (count > 0) System<E>(executor).for_each_by_all_lanes(count, body);
+}
+
 /// Calls body(i, lanes) for each i in [0, count), in any order; `lanes` is `OneWarp` of lanes.hpp, or its equivalent
 /// for each of as many threads.
 template <class E, class Body>
@@ -68,13 +75,40 @@ void for_each_by_warps(const E& executor, std::int64_t count, const Body& body) 
   if (count > 0) System<E>(executor).for_each_by_warps(count, body);
 }
 
-/// Calls body(i, from, to) for each sequence i of scalar rows, in any order: `from` points to the numbers of the
-/// sequence, `to` to where the body writes its results. These are in x and y, or in staging memory that threads fill
-/// and empty together. There both are the same memory, so a body must read a number before it writes to its place. If y
-/// is null, the body writes nothing there.
+/// Calls body(i, rows, from, to, lanes) for each sequence i of scalar rows that is not longer than a leaf, in any
+/// order: `from` points to its `rows` numbers, `to` to where the body writes as many results. These are in x and y, or
+/// in staging memory that threads fill and empty together. There both are the same memory, so a body must read a number
+/// before it writes to its place. If y is null, the body writes nothing there. `lanes` are `OneThread` or `FewRows` of
+/// lanes.hpp, or the equivalent of the first for each of several threads. Side by side with these, calls
+/// at_place(place, 0, lanes) for each place in [0, places), where leaves of long sequences may be, with a thread for
+/// each lane.
+template <class E, class T, class Body, class AtPlace>
+void for_each_staged(const E& executor, const Segments& sequences, const T* x, T* y, const Body& body,
+                     std::int64_t places, const AtPlace& at_place) {
+  if (sequences.rows() > 0) System<E>(executor).for_each_staged(sequences, x, y, body, places, at_place);
+}
+/// The same where no sequence is long.
+struct NothingAtPlace {
+  template <class Lanes>
+  LOD_HOST_DEVICE void operator()(std::int64_t, std::int64_t, const Lanes&) const {}
+};
 template <class E, class T, class Body>
 void for_each_staged(const E& executor, const Segments& sequences, const T* x, T* y, const Body& body) {
-  if (sequences.rows() > 0) System<E>(executor).for_each_staged(sequences, x, y, body);
+  for_each_staged(executor, sequences, x, y, body, 0, NothingAtPlace());
+}
+/// Whether a row costs a body so much that it is worthwhile to sort sequences by length, for threads in lockstep.
+template <class Body>
+inline constexpr bool is_costly = requires {
+  Body::is_costly;
+};
+
+/// Calls body(i, column, from, to) for each of `columns` columns of each sequence i of rows, in any order, if the
+/// system stages sequences whose rows are wide and are few enough; otherwise returns false. `from` and `to` point to
+/// the first row of the sequence, in staging memory, where both are the same, or in x and y.
+template <class E, class T, class Body>
+bool for_each_staged_column(const E& executor, const Segments& sequences, std::int64_t row_size, std::int64_t columns,
+                            const T* x, T* y, const Body& body) {
+  return sequences.rows() > 0 && System<E>(executor).for_each_staged_column(sequences, row_size, columns, x, y, body);
 }
 
 /// Keys and the values that move with them.

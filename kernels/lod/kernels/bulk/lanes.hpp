@@ -58,6 +58,7 @@ struct LanesInTurn {
         for (int k = 0; k < at_a_time; ++k) add(numbers[k % count], first + k, 0);
       }
       for (int k = 0; k < at_a_time; ++k) {
+        if (k % 4 == 0 && first + k >= rows) break;
         if (first + k < rows) add(numbers[k % count], first + k, 0);
       }
     }
@@ -101,6 +102,10 @@ struct LanesInTurn {
 };
 /// All lanes of a column.
 using OneThread = LanesInTurn<lanes_at_a_time>;
+/// The same for a column of few rows.
+struct FewRows : OneThread {
+  static constexpr int most = 31;
+};
 /// As many lanes as GPU threads run in lockstep.
 using OneWarp = LanesInTurn<32>;
 /// The lane of a column that is not shared.

@@ -83,74 +83,69 @@ void for_each_column(const E& executor, std::int64_t count, std::int64_t row_siz
   for_each_element(executor, count, row_size, OfLaneAlone<Body>{body});
 }
 
-/// In place of the function for short sequences: skips them.
-struct LeaveOut {};
-
-/// The leaves of long sequences, followed by the short sequences.
-template <class Short, class Long>
-struct LeavesAndShort {
+/// The leaves of long sequences, by their places.
+template <class Long>
+struct AtLeaves {
   Leaves leaves;
-  std::int64_t places;
-  Short of_sequence;
   Long of_leaf;
 
   template <class Lanes>
-  LOD_HOST_DEVICE void operator()(std::int64_t number, std::int64_t column, const Lanes& lanes) const {
-    if (number < places) {
-      const Leaf leaf = leaves.at(number);
-      if (leaf.rows > 0) of_leaf(number, leaf, column, lanes);
-    } else if constexpr (!std::is_same_v<Short, LeaveOut>) {
-      const std::int64_t i = number - places;
-      if (!leaves.is_long(i)) of_sequence(i, column, lanes);
-    }
+  LOD_HOST_DEVICE void operator()(std::int64_t place, std::int64_t column, const Lanes& lanes) const {
+    const Leaf leaf = leaves.at(place);
+    if (leaf.rows > 0) of_leaf(place, leaf, column, lanes);
   }
 };
-/// The short sequences of scalar rows, one thread each.
-template <class Short>
-struct ShortScalars {
-  Leaves leaves;
+/// The leaves of long sequences, followed by the short sequences.
+template <class Short, class Long>
+struct LeavesAndShort {
+  AtLeaves<Long> at_leaves;
+  std::int64_t places;
   Short of_sequence;
-  template <class T>
-  LOD_HOST_DEVICE void operator()(std::int64_t i, const T* from, T* to) const {
-    if (!leaves.is_long(i)) of_sequence(i, from, to);
+
+  template <class Lanes>
+  LOD_HOST_DEVICE void operator()(std::int64_t number, std::int64_t column, const Lanes& lanes) const {
+    if (number < places) return at_leaves(number, column, lanes);
+    const std::int64_t i = number - places;
+    if (!at_leaves.leaves.is_long(i)) of_sequence(i, column, lanes);
   }
 };
+/// The rows of the others, where one sequence is long: these may be short.
+inline std::int64_t rows_beside_longest(const Segments& sequences) noexcept {
+  return sequences.rows() - (Leaves{sequences}.any() ? sequences.max_rows : 0);
+}
 /// Whether scalar rows are staged for threads that have a short sequence each. Lanes that share a sequence must start
-/// and synchronise for every sequence, however short; threads with a sequence each wait for the longest sequence among
-/// their neighbours'. A Short that is `with_leaves` is launched together with the leaves, where there are any.
-template <class Short>
-bool are_brought(const Segments& sequences) noexcept {
+/// and synchronise for every sequence, however short.
+inline bool are_brought(const Segments& sequences) noexcept {
   constexpr std::int64_t most_on_average = 32;
-  if constexpr (requires { Short::with_leaves; }) {
-    if (Leaves{sequences}.any()) return false;
+  return sequences.rows() > 0 && rows_beside_longest(sequences) <= most_on_average * sequences.size;
+}
+/// Calls of_leaf(place, leaf, column, lanes) for each column of each leaf of long sequences, in any order.
+template <Columns columns = Columns::shared, class E, class Long>
+void for_each_leaf(const E& executor, const Leaves& leaves, std::int64_t row_size, const Long& of_leaf) {
+  const AtLeaves<Long> at_leaves{leaves, of_leaf};
+  if constexpr (columns == Columns::shared) {
+    if (row_size == 1) return for_each_by_all_lanes(executor, leaves.places(), at_leaves);
   }
-  return sequences.rows() > 0 && sequences.rows() <= most_on_average * sequences.size;
+  for_each_column<columns>(executor, leaves.places(), row_size, at_leaves);
 }
 /// Calls of_sequence(i, column, lanes) for each column of each sequence that is not long, and of_leaf(place, leaf,
-/// column, lanes) for each column of each leaf of those that are, in any order. If Short has input(), of_sequence(i,
-/// from, to) may be called instead, as for_each_staged does for its input() and output().
+/// column, lanes) for each column of each leaf of those that are, in any order. If Short has input(), of_sequence may
+/// be called instead as for_each_staged does for its input() and output().
 template <Columns columns = Columns::shared, class E, class Short, class Long>
 void for_each_short_and_leaf(const E& executor, const Segments& sequences, std::int64_t row_size,
                              const Short& of_sequence, const Long& of_leaf) {
   const Leaves leaves{sequences};
   if constexpr (requires { of_sequence.input(); }) {
-    if (row_size == 1 && are_brought<Short>(sequences)) {
-      for_each_column<columns>(executor, leaves.places(), 1,
-                               LeavesAndShort<LeaveOut, Long>{leaves, leaves.places(), {}, of_leaf});
-      for_each_staged(executor, sequences, of_sequence.input(), of_sequence.output(),
-                      ShortScalars<Short>{leaves, of_sequence});
+    if (row_size == 1 && are_brought(sequences)) {
+      for_each_staged(executor, sequences, of_sequence.input(), of_sequence.output(), of_sequence, leaves.places(),
+                      AtLeaves<Long>{leaves, of_leaf});
       return;
     }
   }
-  if (!leaves.any()) {
-    if constexpr (!std::is_same_v<Short, LeaveOut>) {
-      for_each_column<columns>(executor, sequences.size, row_size, of_sequence);
-    }
-    return;
-  }
-  const std::int64_t places = leaves.places(), others = std::is_same_v<Short, LeaveOut> ? 0 : sequences.size;
-  for_each_column<columns>(executor, places + others, row_size,
-                           LeavesAndShort<Short, Long>{leaves, places, of_sequence, of_leaf});
+  if (!leaves.any()) return for_each_column<columns>(executor, sequences.size, row_size, of_sequence);
+  const std::int64_t places = leaves.places();
+  for_each_column<columns>(executor, places + sequences.size, row_size,
+                           LeavesAndShort<Short, Long>{{leaves, of_leaf}, places, of_sequence});
 }
 
 /// Increments a counter, which was 0 before the first of `count` arrivals. True for the last to arrive, which can read
@@ -253,8 +248,11 @@ struct JoinParts {
 template <Columns columns = Columns::shared, class Joined, class E, class Join, class Finish>
 void join_parts(const E& executor, const Leaves& leaves, const LeafParts<Joined>& parts, const Join& join,
                 const Finish& finish) {
-  for_each_column<columns>(executor, leaves.places(), parts.columns,
-                           JoinParts<Joined, Join, Finish>{leaves, parts, join, finish});
+  const JoinParts<Joined, Join, Finish> at_places{leaves, parts, join, finish};
+  if constexpr (columns == Columns::shared) {
+    if (parts.columns == 1) return for_each_by_all_lanes(executor, leaves.places(), at_places);
+  }
+  for_each_column<columns>(executor, leaves.places(), parts.columns, at_places);
 }
 
 }  // namespace lod::inline LOD_INTERFACE::kernel::inline LOD_TARGET::bulk

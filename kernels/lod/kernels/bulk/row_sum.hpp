@@ -45,16 +45,22 @@ LOD_HOST_DEVICE A sum_leaf(const Term& term, std::int64_t first, std::int64_t co
   return narrow ? sum_leaf<A>(OneThread(), term, first, count) : sum_leaf<A>(LaneAlone(), term, first, count);
 }
 
-/// Calls add(read(k)) for k = 0, ..., count - 1. Several numbers are read before the first of them is added: additions
-/// wait for each other, reads need not.
+/// Calls add(read(k)) for k = 0, ..., count - 1. Several numbers are read before those that came before them are added:
+/// additions wait for each other, reads need not.
 template <class A, class Read, class Add>
 LOD_HOST_DEVICE void add_in_order(std::int64_t count, const Read& read, const Add& add) {
-  constexpr int ahead = 8;
+  constexpr std::size_t several = sizeof(A) < 16 ? 16 : 8;
+  constexpr auto ahead = static_cast<std::int64_t>(several);
   std::int64_t k = 0;
-  for (; k + ahead <= count; k += ahead) {
-    A numbers[ahead];
-    for (int i = 0; i < ahead; ++i) numbers[i] = read(k + i);
-    for (int i = 0; i < ahead; ++i) add(numbers[i]);
+  if (count >= ahead) {
+    A numbers[several], next[several];
+    for (std::int64_t i = 0; i < ahead; ++i) numbers[i] = read(i);
+    for (k = ahead; k + ahead <= count; k += ahead) {
+      for (std::int64_t i = 0; i < ahead; ++i) next[i] = read(k + i);
+      for (const A& number : numbers) add(number);
+      for (std::size_t i = 0; i < several; ++i) numbers[i] = next[i];
+    }
+    for (const A& number : numbers) add(number);
   }
   for (; k < count; ++k) add(read(k));
 }
@@ -141,7 +147,8 @@ LOD_NOINLINE LOD_HOST_DEVICE void finish_carefully(const Finish& finish, std::in
   }
   if constexpr (!divides) finish(i, column, sums);
 }
-/// Calls finish(i, column, sum) with the sum of `rows` rows; term(row) is one of its terms.
+/// Calls finish(i, column, sum) or finish(i, column, sum, rows) with the sum of `rows` rows; term(row) is one of its
+/// terms.
 template <class A, class Term, class Finish>
 LOD_HOST_DEVICE void finish_sum(const Finish& finish, std::int64_t i, std::int64_t column, const A& sum,
                                 std::int64_t rows, const Term& term) {
@@ -154,7 +161,11 @@ LOD_HOST_DEVICE void finish_sum(const Finish& finish, std::int64_t i, std::int64
       return finish_carefully(own_finish, i, column, sum, rows, own_term);
     }
   }
-  finish(i, column, sum);
+  if constexpr (requires { finish(i, column, sum, rows); }) {
+    finish(i, column, sum, rows);
+  } else {
+    finish(i, column, sum);
+  }
 }
 
 /// Sums short sequences.
@@ -173,11 +184,11 @@ struct SumShort {
   }
   /// @{
   /// For scalar rows whose numbers can be staged.
-  template <class T>
-  LOD_HOST_DEVICE void operator()(std::int64_t i, const T* from, T*) const {
-    const std::int64_t rows = sequences.length(i);
+  template <class T, class Lanes>
+  LOD_HOST_DEVICE void operator()(std::int64_t i, int rows, const T* from, T*, const Lanes& lanes) const {
     const auto of_row = term.of_scalars(from);
-    finish_sum(finish, i, 0, sum_leaf<A>(OneThread(), of_row, 0, rows), rows, of_row);
+    const A sum = sum_leaf<A>(lanes, of_row, 0, rows);
+    if (lanes.is_first()) finish_sum(finish, i, 0, rows > 0 ? sum : A{}, rows, of_row);
   }
   auto input() const noexcept requires requires(const Term& of) { of.scalars(); }
   { return term.scalars(); }

@@ -101,7 +101,7 @@ struct Kernel<ScanSequences> {
                                           LastOfLeaf<T, Op>{scan, last});
     if (!leaves.any()) return;
     for_each_element(executor, leaves.places(), row_size, JoinLeavesByUser<T, Op>{leaves, op, last});
-    for_each_short_and_leaf<Columns::own>(executor, sequences, row_size, LeaveOut(), ScanLeafByUser<T, Op>{scan, last});
+    for_each_leaf<Columns::own>(executor, leaves, row_size, ScanLeafByUser<T, Op>{scan, last});
   }
 };
 

@@ -71,9 +71,10 @@ struct SumUpShort {
 template <class T>
 struct SumUpScalars {
   RunningSums<T, T> running;
-  LOD_HOST_DEVICE void operator()(std::int64_t i, const T* from, T* to) const {
-    const std::int64_t length = running.sequences.length(i);
-    running.run(from, running.reverse ? length - 1 : 0, running.reverse ? -1 : 1, length,
+  template <class Lanes>
+  LOD_HOST_DEVICE void operator()(std::int64_t, int rows, const T* from, T* to, const Lanes& lanes) const {
+    if (!lanes.is_first()) return;  // each sum depends on the one before it
+    running.run(from, running.reverse ? rows - 1 : 0, running.reverse ? -1 : 1, rows,
                 [&](std::int64_t at, Accumulator<T> sum) { to[at] = static_cast<T>(sum); });
   }
 };
@@ -166,8 +167,8 @@ struct Kernel<SequenceCumsum> {
     const bool in_chunks = leaves.most() > step;
     const Scratch<E, CompensatedSum<A>> chunks(executor, in_chunks ? leaves.places() * row_size : 0);
     if (in_chunks) sum_up_chunks(executor, leaves, step, totals, chunks.data());
-    for_each_short_and_leaf<Columns::own>(executor, sequences, row_size, LeaveOut(),
-                                          SumUpLeaf<T, Y>{running, totals, step, in_chunks ? chunks.data() : nullptr});
+    for_each_leaf<Columns::own>(executor, leaves, row_size,
+                                SumUpLeaf<T, Y>{running, totals, step, in_chunks ? chunks.data() : nullptr});
   }
 };
 

@@ -141,7 +141,7 @@ void scan_sequences(const E& executor, const Numbers& numbers, const Segments& s
     }
   };
   for_each_element(executor, leaves.places(), row_size, join);
-  for_each_short_and_leaf<Columns::own>(executor, sequences, row_size, LeaveOut(), ScanLeaf<T, Numbers>{scan, effects});
+  for_each_leaf<Columns::own>(executor, leaves, row_size, ScanLeaf<T, Numbers>{scan, effects});
 }
 
 template <>

@@ -82,21 +82,23 @@ struct MomentsOfShort {
 
   template <class Lanes>
   LOD_HOST_DEVICE void operator()(std::int64_t i, std::int64_t column, const Lanes& lanes) const {
-    compute(i, column, lanes, term_of_row<Lanes>(numbers, i, column));
+    compute(i, column, numbers.sequences.length(i), lanes, term_of_row<Lanes>(numbers, i, column));
   }
   /// @{
   /// For scalar rows that can be staged.
-  LOD_HOST_DEVICE void operator()(std::int64_t i, const T* from, T*) const {
-    compute(i, 0, OneThread(), numbers.of_scalars(from));
+  template <class Lanes>
+  LOD_HOST_DEVICE void operator()(std::int64_t i, int rows, const T* from, T*, const Lanes& lanes) const {
+    compute(i, 0, rows, lanes, numbers.of_scalars(from));
   }
+  static constexpr bool is_costly = true;
   const T* input() const noexcept { return numbers.scalars(); }
   static T* output() noexcept { return nullptr; }
   /// @}
 
  private:
   template <class Lanes, class Row>
-  LOD_HOST_DEVICE void compute(std::int64_t i, std::int64_t column, const Lanes& lanes, const Row& row) const {
-    const std::int64_t rows = numbers.sequences.length(i);
+  LOD_HOST_DEVICE void compute(std::int64_t i, std::int64_t column, std::int64_t rows, const Lanes& lanes,
+                               const Row& row) const {
     if (rows == 0) {
       if (lanes.is_first()) finish(i, column, MeanVarNumbers<A>{});
       return;

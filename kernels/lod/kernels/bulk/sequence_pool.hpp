@@ -119,8 +119,10 @@ struct WinnersOfShort {
   }
   /// @{
   /// For scalar rows that can be staged.
-  LOD_HOST_DEVICE void operator()(std::int64_t i, const T* from, T*) const {
-    finish(i, 0, winners<T, count>(OneThread(), minimum, numbers.of_scalars(from), 0, sequences.length(i)));
+  template <class Lanes>
+  LOD_HOST_DEVICE void operator()(std::int64_t i, int rows, const T* from, T*, const Lanes& lanes) const {
+    const auto best = winners<T, count>(lanes, minimum, numbers.of_scalars(from), 0, rows);
+    if (lanes.is_first()) finish(i, 0, best);
   }
   const T* input() const noexcept requires requires(const Numbers& of) { of.scalars(); }
   { return numbers.scalars(); }
@@ -252,7 +254,11 @@ struct WritePooled {
   static constexpr bool is_corrected = true;
   template <class A>
   LOD_HOST_DEVICE void operator()(std::int64_t i, std::int64_t column, const Few<A, count>& sums) const {
-    const std::int64_t length = sequences.length(i);
+    (*this)(i, column, sums, sequences.length(i));
+  }
+  template <class A>
+  LOD_HOST_DEVICE void operator()(std::int64_t i, std::int64_t column, const Few<A, count>& sums,
+                                  std::int64_t length) const {
     const PoolType by = keeps_single && length == 1 ? PoolType::SUM : type;
     Few<T, count> numbers;
     for (std::size_t n = 0; n < count; ++n) {

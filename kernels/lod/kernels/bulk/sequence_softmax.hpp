@@ -5,6 +5,7 @@
 
 #include <lod/core/version.hpp>
 #include <lod/kernels/bulk/bulk.hpp>
+#include <lod/kernels/bulk/column_rows.hpp>
 #include <lod/kernels/bulk/few.hpp>
 #include <lod/kernels/bulk/lane.hpp>
 #include <lod/kernels/bulk/lanes.hpp>
@@ -24,143 +25,12 @@ namespace lod::inline LOD_INTERFACE::kernel::inline LOD_TARGET::bulk {
 // A constant, because device code cannot call the functions of numeric_limits.
 template <class A>
 inline constexpr A least_normal = std::numeric_limits<A>::min();
-template <class A>
-inline constexpr A negative_infinity = -std::numeric_limits<A>::infinity();
 
 /// e^x; 0 if that is not a normal number, as the softmax promises.
 template <class A>
 LOD_HOST_DEVICE A exponential(A x) {
   const A y = std::exp(x);
   return y < least_normal<A> ? A{} : y;
-}
-
-/// The greater of two numbers; -inf if there is none. NaN is skipped: it makes the sums of exponentials NaN anyway.
-template <class A>
-struct Greatest {
-  LOD_HOST_DEVICE A nothing() const { return negative_infinity<A>; }
-  LOD_HOST_DEVICE A operator()(A a, A b) const { return greatest(a, b); }
-};
-
-/// A column of at most a leaf of rows, `count` adjacent numbers wide, as lanes process it. If there are at most `kept`
-/// rows, they are read once and stay in registers; otherwise they are reread, from a cache.
-template <class T, std::size_t count, class Lanes, int kept>
-class ColumnRows {
-  using Numbers = Few<Accumulator<T>, count>;
-  // Rows whose columns lanes share are narrow.
-  using Offset = std::conditional_t<(Lanes::count > 1), std::int32_t, std::int64_t>;
-
- public:
-  static constexpr bool keeps = kept > 0;
-
-  /// x[row * row_size] is the first number of a row.
-  LOD_HOST_DEVICE ColumnRows(const Lanes& lanes, const T* x, std::int64_t rows, std::int64_t row_size)
-      : lanes_(lanes), rows_(static_cast<int>(rows)), row_size_(static_cast<Offset>(row_size)), x_(start(x)) {
-    if constexpr (keeps) {
-      lanes.template for_each_place<kept>(rows_, [&](int row, int k) {
-        Numbers& numbers = kept_.of(k);
-        if (row < rows_) {
-          numbers = read(offset(row, k));
-        } else {
-          for (auto& number : numbers.number) number = negative_infinity<Accumulator<T>>;
-        }
-      });
-    }
-  }
-
-  /// The origin of row offsets, for rows that begin at `first`: with kept rows, the thread's first row, if there is
-  /// one, so that its other rows follow at steps that the compiler knows.
-  template <class Number>
-  LOD_HOST_DEVICE Number* start(Number* first) const {
-    if constexpr (keeps) {
-      const int row = lanes_.first_row();
-      return first + (row < rows_ ? static_cast<Offset>(row) * row_size_ : Offset{});
-    } else {
-      return first;
-    }
-  }
-  /// Calls f(offset, numbers) for each row.
-  template <class F>
-  LOD_HOST_DEVICE void for_each(const F& f) const {
-    lanes_.template for_each_row<kept>(rows_, [&](int row, int k) { f(offset(row, k), numbers(row, k)); });
-  }
-  /// The greatest numbers, for the first lane.
-  LOD_HOST_DEVICE Numbers maximum() const {
-    const JoinEach<Greatest<Accumulator<T>>, count> greater;
-    const auto take = [&](Numbers& most, int row, int k) { most = greater(most, numbers(row, k)); };
-    if constexpr (keeps) {
-      return lanes_.template fold_places<kept>(rows_, greater.nothing(), take, greater);
-    } else {
-      return lanes_.template fold_rows<0>(rows_, greater.nothing(), take, greater);
-    }
-  }
-  /// The sums of term(offset, numbers) by the tree of a leaf, for the first lane.
-  template <class Term>
-  LOD_HOST_DEVICE Numbers sum(const Term& term) const {
-    if constexpr (keeps) {
-      const auto add = [&](Numbers& sum, int row, int k) { sum = plus(sum, term(offset(row, k), numbers(row, k))); };
-      return lanes_.template fold_rows<kept>(rows_, Numbers{}, add, Plus());
-    } else {
-      return sum_leaf<Numbers>(
-          lanes_,
-          [&](std::int64_t in_leaf) {
-            const Offset at = offset(static_cast<int>(in_leaf), 0);
-            return term(at, read(at));
-          },
-          0, rows_);
-    }
-  }
-  /// The same for term(numbers), which is 0 for -inf; kept numbers are replaced by next(numbers, their term).
-  template <class Term, class Next>
-  LOD_HOST_DEVICE Numbers sum(const Term& term, const Next& next) {
-    if constexpr (keeps) {
-      const auto add = [&](Numbers& sum, int, int k) {
-        Numbers& numbers = kept_.of(k);
-        const Numbers added = term(numbers);
-        numbers = next(numbers, added);
-        sum = plus(sum, added);
-      };
-      return lanes_.template fold_places<kept>(rows_, Numbers{}, add, Plus());
-    } else {
-      return sum([&](Offset, const Numbers& numbers) { return term(numbers); });
-    }
-  }
-
- private:
-  struct Plus {
-    LOD_HOST_DEVICE Numbers operator()(const Numbers& a, const Numbers& b) const { return plus(a, b); }
-  };
-  LOD_HOST_DEVICE Offset offset(int row, int k) const {
-    return keeps ? static_cast<Offset>(k * Lanes::row_step) * row_size_ : static_cast<Offset>(row) * row_size_;
-  }
-  LOD_HOST_DEVICE Numbers read(Offset offset) const { return converted<Accumulator<T>>(read_few<count>(x_ + offset)); }
-  LOD_HOST_DEVICE Numbers numbers(int row, int k) const {
-    if constexpr (keeps) {
-      return kept_.of(k);
-    } else {
-      return read(offset(row, k));
-    }
-  }
-
-  const Lanes& lanes_;
-  int rows_;
-  Offset row_size_;
-  const T* x_;
-  typename Lanes::template Kept<Numbers, (keeps ? kept : lanes_at_a_time)> kept_;
-};
-
-/// Calls f(column) with the ColumnRows of some rows.
-template <std::size_t count, class T, class Lanes, class F>
-LOD_HOST_DEVICE void with_column(const Lanes& lanes, const T* x, std::int64_t rows, std::int64_t row_size, const F& f) {
-  // Each of four threads keeps 16 words: with more, the registers would be enough for too few threads.
-  constexpr int kept = (sizeof(Accumulator<T>) > sizeof(float) ? 2 : 4) * lanes_at_a_time;
-  if constexpr (Lanes::count > 1) {
-    if (rows <= kept) {
-      ColumnRows<T, count, Lanes, kept> all(lanes, x, rows, row_size);
-      return f(all);
-    }
-  }
-  ColumnRows<T, count, Lanes, 0> all(lanes, x, rows, row_size);
-  f(all);
 }
 
 /// The contribution of some rows of a column to a sum of exponentials: their maximum, and the sum of their
@@ -244,10 +114,12 @@ template <class A>
 LOD_HOST_DEVICE A softmax_shift(A maximum) {
   return maximum == negative_infinity<A> ? A{} : maximum;
 }
-/// What exponentials are divided by, or what is subtracted from logarithms; the sum is 0 only for a column of -inf.
+/// What exponentials are multiplied by, or what is subtracted from logarithms; the sum is 0 only for a column of -inf,
+/// and otherwise not less than 1. A quotient would take a GPU ten times as long as a product.
 template <class A>
 LOD_HOST_DEVICE A softmax_normaliser(bool logarithm, A sum) {
-  return logarithm ? (sum == A{} ? A{} : std::log(sum)) : (sum == A{} ? A{1} : sum);
+  if (sum == A{}) return logarithm ? A{} : A{1};
+  return logarithm ? std::log(sum) : A{1} / sum;
 }
 template <class A>
 struct SoftmaxScale {
@@ -256,7 +128,7 @@ struct SoftmaxScale {
 };
 template <class T, class A>
 LOD_HOST_DEVICE T softmax(bool logarithm, A shifted, A normaliser) {
-  return static_cast<T>(logarithm ? shifted - normaliser : exponential(shifted) / normaliser);
+  return static_cast<T>(logarithm ? shifted - normaliser : exponential(shifted) * normaliser);
 }
 
 /// Computes the softmax of short sequences, which are read once.
@@ -275,8 +147,79 @@ struct SoftmaxOfShort {
     const std::int64_t first = sequences.begin(i) * row_size + column * static_cast<std::int64_t>(count);
     const std::int64_t rows = sequences.length(i);
     // There may be no rows at all, and x may be null.
-    const T* const from = rows > 0 ? x + first : x;
-    T* const to = rows > 0 ? y + first : y;
+    of_rows(rows, rows > 0 ? x + first : x, rows > 0 ? y + first : y, lanes);
+  }
+  /// For wide rows that can be staged.
+  LOD_HOST_DEVICE void operator()(std::int64_t i, std::int64_t column, const T* from, T* to) const {
+    const std::int64_t in_row = column * static_cast<std::int64_t>(count), rows = sequences.length(i);
+    if constexpr (std::is_same_v<T, A>) {
+      if (!logarithm) return of_exponentials(rows, from + in_row, to + in_row);
+    }
+    of_rows(rows, from + in_row, to + in_row, LaneAlone());
+  }
+  /// @{
+  /// For scalar rows that can be staged. Few numbers stay in registers.
+  template <class Lanes>
+  LOD_HOST_DEVICE void operator()(std::int64_t, int rows, const T* from, T* to, const Lanes& lanes) const {
+    of_rows(rows, from, to, lanes);
+  }
+  LOD_HOST_DEVICE void operator()(std::int64_t, int rows, const T* from, T* to, const FewRows&) const {
+    constexpr int most = FewRows::most + 1, step = 4;
+    A number[most];
+    for (A& each : number) each = negative_infinity<A>;
+    // Steps of some numbers are left out where no neighbour has any.
+    const auto for_each_step = [&](const auto& call) {
+#ifdef __CUDA_ARCH__
+#  pragma unroll
+#endif
+      for (int first = 0; first < most; first += step) {
+        if (first >= rows) break;
+        for (int row = first; row < first + step; ++row) call(row);
+      }
+    };
+    A maximum = negative_infinity<A>;
+    for_each_step([&](int row) {
+      if (row < rows) number[row] = static_cast<A>(from[row]);
+      maximum = greatest(maximum, number[row]);
+    });
+    const A shift = softmax_shift(maximum);
+    A sums[lanes_at_a_time] = {};
+    for_each_step([&](int row) {
+      const A shifted = number[row] - shift, term = exponential(shifted);
+      number[row] = logarithm ? shifted : term;
+      sums[row % lanes_at_a_time] += term;
+    });
+    for (int folded = lanes_at_a_time / 2; folded > 0; folded /= 2) {
+      for (int lane = 0; lane < folded; ++lane) sums[lane] += sums[folded + lane];
+    }
+    const A normaliser = softmax_normaliser(logarithm, sums[0]);
+    for_each_step([&](int row) {
+      if (row < rows) to[row] = static_cast<T>(logarithm ? number[row] - normaliser : number[row] * normaliser);
+    });
+  }
+  static constexpr bool is_costly = true;
+  const T* input() const noexcept requires(count == 1) { return x; }
+  T* output() const noexcept { return y; }
+  /// @}
+
+ private:
+  /// The exponentials replace the numbers, and are not computed twice.
+  LOD_HOST_DEVICE void of_exponentials(std::int64_t rows, const T* from, T* to) const {
+    const ColumnRows<T, count, LaneAlone, 0> all(LaneAlone(), from, rows, row_size);
+    const auto shift = each([](A number) { return softmax_shift(number); }, all.maximum());
+    const auto sum = all.sum([&](std::int64_t offset, const auto& numbers) {
+      const auto term = each(ShiftedExponential(), numbers, shift);
+      write_few(to + offset, term);
+      return term;
+    });
+    const auto normaliser = each([](A total) { return softmax_normaliser(false, total); }, sum);
+    for (std::int64_t row = 0; row < rows; ++row) {
+      T* const at = to + row * row_size;
+      write_few(at, each([](A term, A by) { return term * by; }, read_few<count>(at), normaliser));
+    }
+  }
+  template <class Lanes>
+  LOD_HOST_DEVICE void of_rows(std::int64_t rows, const T* from, T* to, const Lanes& lanes) const {
     with_column<count>(lanes, from, rows, row_size, [&](auto& all) {
       constexpr bool keeps = std::remove_reference_t<decltype(all)>::keeps;
       const auto shift = each([](A number) { return softmax_shift(number); }, lanes.shared(all.maximum()));
@@ -290,59 +233,42 @@ struct SoftmaxOfShort {
       const auto normaliser = each([&](A total) { return softmax_normaliser(logarithm, total); }, lanes.shared(sum));
       T* const start = all.start(to);
       all.for_each([&](auto offset, const auto& numbers) {
-        const auto result = [&](A number, [[maybe_unused]] A by, A divisor) {
+        const auto result = [&](A number, [[maybe_unused]] A by, A normal) {
           if constexpr (keeps) {
-            return static_cast<T>(logarithm ? number - divisor : number / divisor);
+            return static_cast<T>(logarithm ? number - normal : number * normal);
           } else {
-            return softmax<T>(logarithm, number - by, divisor);
+            return softmax<T>(logarithm, number - by, normal);
           }
         };
         write_few(start + offset, each(result, numbers, shift, normaliser));
       });
     });
   }
-  /// One launch less, and Zipf lengths take 6 % less.
-  static constexpr bool with_leaves = true;
-  /// @{
-  /// For scalar rows that can be staged. The exponentials replace the numbers, unless they would be rounded.
-  LOD_HOST_DEVICE void operator()(std::int64_t i, const T* from, T* to) const {
-    constexpr bool fits = std::is_same_v<T, A>;
-    const int rows = static_cast<int>(sequences.length(i));
-    A maximum = negative_infinity<A>;
-    for (int row = 0; row < rows; ++row) maximum = greatest(maximum, static_cast<A>(from[row]));
-    const A shift = softmax_shift(maximum);
-    const auto shifted = [&](std::int64_t row) { return static_cast<A>(from[row]) - shift; };
-    const auto term = [&](std::int64_t row) {
-      const A number = exponential(shifted(row));
-      if constexpr (fits) {
-        if (!logarithm) to[row] = number;
-      }
-      return number;
-    };
-    const A normaliser = softmax_normaliser(logarithm, sum_leaf<A>(OneThread(), term, 0, rows));
-    for (int row = 0; row < rows; ++row) {
-      if (fits && !logarithm) {
-        to[row] = static_cast<T>(static_cast<A>(to[row]) / normaliser);
-      } else {
-        to[row] = softmax<T>(logarithm, shifted(row), normaliser);
-      }
-    }
-  }
-  const T* input() const noexcept requires(count == 1) { return x; }
-  T* output() const noexcept { return y; }
-  /// @}
 };
-/// Calls write(i, row, column) for the rows of leaves, counted from the start of the batch.
-template <class Write>
-struct WriteLeaf {
+/// Writes the softmax of leaves; `scales` has those of each long sequence at the place of its first leaf.
+template <class T, std::size_t count>
+struct SoftmaxOfLeaf {
+  using A = Accumulator<T>;
+
+  const T* x;
   Segments sequences;
-  Write write;
+  std::int64_t row_size;
+  bool logarithm;
+  const Few<SoftmaxScale<A>, count>* scales;
+  T* y;
 
   template <class Lanes>
-  LOD_HOST_DEVICE void operator()(std::int64_t, const Leaf& leaf, std::int64_t column, const Lanes& lanes) const {
-    const std::int64_t first = sequences.begin(leaf.sequence) + leaf.first;
-    lanes.template for_each_row<0>(leaf.rows,
-                                   [&](std::int64_t row, int) { write(leaf.sequence, first + row, column); });
+  LOD_HOST_DEVICE void operator()(std::int64_t place, const Leaf& leaf, std::int64_t column, const Lanes& lanes) const {
+    constexpr auto side_by_side = static_cast<std::int64_t>(count);
+    const std::int64_t first = (sequences.begin(leaf.sequence) + leaf.first) * row_size + column * side_by_side;
+    const Few<SoftmaxScale<A>, count> scale = scales[(place - leaf.number) * (row_size / side_by_side) + column];
+    lanes.template for_each_row<0>(static_cast<int>(leaf.rows), [&](int row, int) {
+      const std::int64_t at = first + row * row_size;
+      const auto result = [&](T number, const SoftmaxScale<A>& by) {
+        return softmax<T>(logarithm, static_cast<A>(number) - by.shift, by.normaliser);
+      };
+      write_few(y + at, each(result, read_few<count>(x + at), scale));
+    });
   }
 };
 
@@ -352,11 +278,16 @@ void softmax_columns(const E& executor, const T* x, const Segments& sequences, s
   using A = Accumulator<T>;
   const Leaves leaves{sequences};
   const std::int64_t columns = row_size / static_cast<std::int64_t>(count);
+  const SoftmaxOfShort<T, count> of_short{x, sequences, row_size, logarithm, y};
+  if (row_size > narrow_row_size && !leaves.any() &&
+      for_each_staged_column(executor, sequences, row_size, columns, x, y, of_short)) {
+    return;
+  }
   // For each long sequence, at the place of its first leaf.
   const Scratch<E, Few<SoftmaxScale<A>, count>> loan(executor, leaves.places() * columns);
   Few<SoftmaxScale<A>, count>* const scales = loan.data();
   sum_exponentials<count>(
-      executor, x, leaves, row_size, SoftmaxOfShort<T, count>{x, sequences, row_size, logarithm, y},
+      executor, x, leaves, row_size, of_short,
       [=] LOD_HOST_DEVICE(std::int64_t place, std::int64_t, std::int64_t column,
                           const Few<ExponentialSum<A>, count>& totals) {
         const auto scale = [&](const ExponentialSum<A>& total) {
@@ -367,15 +298,8 @@ void softmax_columns(const E& executor, const T* x, const Segments& sequences, s
         scales[place * columns + column] = each(scale, totals);
       });
   if (!leaves.any()) return;
-  const auto write = [=] LOD_HOST_DEVICE(std::int64_t i, std::int64_t row, std::int64_t column) {
-    const std::int64_t at = row * row_size + column * static_cast<std::int64_t>(count);
-    const auto result = [&](T number, const SoftmaxScale<A>& scale) {
-      return softmax<T>(logarithm, static_cast<A>(number) - scale.shift, scale.normaliser);
-    };
-    write_few(y + at, each(result, read_few<count>(x + at), scales[leaves.first(i) * columns + column]));
-  };
-  for_each_short_and_leaf<columns_of<count>>(executor, sequences, columns, LeaveOut(),
-                                             WriteLeaf<decltype(write)>{sequences, write});
+  for_each_leaf<columns_of<count>>(executor, leaves, columns,
+                                   SoftmaxOfLeaf<T, count>{x, sequences, row_size, logarithm, scales, y});
 }
 
 template <>
@@ -440,6 +364,34 @@ struct SoftmaxGradOfShort {
   }
 };
 
+/// Writes the gradients of leaves; `sums` has those of each long sequence at the place of its first leaf.
+template <class T, std::size_t count>
+struct SoftmaxGradOfLeaf {
+  using A = Accumulator<T>;
+
+  const T* dy;
+  const T* y;
+  Segments sequences;
+  std::int64_t row_size;
+  bool logarithm;
+  const Few<A, count>* sums;
+  T* dx;
+
+  template <class Lanes>
+  LOD_HOST_DEVICE void operator()(std::int64_t place, const Leaf& leaf, std::int64_t column, const Lanes& lanes) const {
+    constexpr auto side_by_side = static_cast<std::int64_t>(count);
+    const std::int64_t first = (sequences.begin(leaf.sequence) + leaf.first) * row_size + column * side_by_side;
+    const Few<A, count> sum = sums[(place - leaf.number) * (row_size / side_by_side) + column];
+    lanes.template for_each_row<0>(static_cast<int>(leaf.rows), [&](int row, int) {
+      const std::int64_t at = first + row * row_size;
+      const auto grad = [&](T gradient, T result, A total) {
+        return softmax_grad<T>(logarithm, static_cast<A>(gradient), static_cast<A>(result), total);
+      };
+      write_few(dx + at, each(grad, read_few<count>(dy + at), read_few<count>(y + at), sum));
+    });
+  }
+};
+
 template <std::size_t count, class E, class T>
 void softmax_grad_columns(const E& executor, const T* dy, const T* y, const Segments& sequences, std::int64_t row_size,
                           bool logarithm, T* dx) {
@@ -465,16 +417,8 @@ void softmax_grad_columns(const E& executor, const T* dy, const T* y, const Segm
         sums[leaves.first(i) * columns + column] = sum;
       });
   if (!leaves.any()) return;
-  const auto write = [=] LOD_HOST_DEVICE(std::int64_t i, std::int64_t row, std::int64_t column) {
-    const std::int64_t at = row * row_size + column * side_by_side;
-    const auto grad = [&](T gradient, T result, A total) {
-      return softmax_grad<T>(logarithm, static_cast<A>(gradient), static_cast<A>(result), total);
-    };
-    write_few(dx + at,
-              each(grad, read_few<count>(dy + at), read_few<count>(y + at), sums[leaves.first(i) * columns + column]));
-  };
-  for_each_short_and_leaf<columns_of<count>>(executor, sequences, columns, LeaveOut(),
-                                             WriteLeaf<decltype(write)>{sequences, write});
+  for_each_leaf<columns_of<count>>(executor, leaves, columns,
+                                   SoftmaxGradOfLeaf<T, count>{dy, y, sequences, row_size, logarithm, sums, dx});
 }
 
 template <>

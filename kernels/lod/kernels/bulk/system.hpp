@@ -8,6 +8,7 @@
 #include <lod/core/target.hpp>
 #include <lod/kernels/bulk/bulk.hpp>
 #include <lod/kernels/bulk/lanes.hpp>
+#include <lod/kernels/sum_tree.hpp>
 #include <lod/ops/kernel.hpp>
 
 #include <thrust/execution_policy.h>
@@ -56,7 +57,7 @@ struct OfWarp {
   Body body;
   LOD_HOST_DEVICE void operator()(std::int64_t i) const { body(i, OneWarp()); }
 };
-/// Calls body(i, from, to) from i, in the memory of x and y itself.
+/// Calls body(i, rows, from, to, lanes) from i, in the memory of x and y itself, unless the sequence is long.
 template <class T, class Body>
 struct OfNumbers {
   Body body;
@@ -64,8 +65,9 @@ struct OfNumbers {
   const T* x;
   T* y;
   LOD_HOST_DEVICE void operator()(std::int64_t i) const {
-    const std::int64_t begin = sequences.begin(i);
-    body(i, x + begin, y == nullptr ? nullptr : y + begin);
+    const std::int64_t begin = sequences.begin(i), rows = sequences.length(i);
+    if (rows > leaf_rows) return;
+    body(i, static_cast<int>(rows), x + begin, y == nullptr ? nullptr : y + begin, OneThread());
   }
 };
 
@@ -164,12 +166,22 @@ class Algorithms {
     for_each_element(count, row_size, OfLanes<Body>{body});
   }
   template <class Body>
+  void for_each_by_all_lanes(std::int64_t count, const Body& body) const {
+    for_each_by_lanes(count, 1, body);
+  }
+  template <class Body>
   void for_each_by_warps(std::int64_t count, const Body& body) const {
     for_each(count, OfWarp<Body>{body});
   }
-  template <class T, class Body>
-  void for_each_staged(const Segments& sequences, const T* x, T* y, const Body& body) const {
+  template <class T, class Body, class AtPlace>
+  void for_each_staged(const Segments& sequences, const T* x, T* y, const Body& body, std::int64_t places,
+                       const AtPlace& at_place) const {
+    if (places > 0) for_each_by_all_lanes(places, at_place);
     for_each(sequences.size, OfNumbers<T, Body>{body, sequences, x, y});
+  }
+  template <class T, class Body>
+  bool for_each_staged_column(const Segments&, std::int64_t, std::int64_t, const T*, T*, const Body&) const {
+    return false;
   }
   /// @}
   /// Sorts keys in ascending order and moves their values with them; the sort is stable. If `bits` is less than 64, no

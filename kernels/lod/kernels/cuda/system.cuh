@@ -13,8 +13,10 @@
 #include <lod/core/target.hpp>
 #include <lod/cuda/executor.hpp>
 #include <lod/kernels/bulk/system.hpp>
+#include <lod/kernels/cuda/staged.cuh>
 #include <lod/kernels/cuda/thread_lanes.hpp>
 #include <lod/kernels/cuda/tile.hpp>
+#include <lod/kernels/cuda/warp_exchange.cuh>
 #include <lod/ops/staging.hpp>
 
 #include <cub/device/device_radix_sort.cuh>
@@ -32,7 +34,6 @@
 namespace lod::inline LOD_INTERFACE::kernel::inline LOD_TARGET::bulk {
 
 inline constexpr int threads_per_block = 256;
-inline constexpr int warp_threads = 32;
 
 template <class Body>
 __global__ void __launch_bounds__(threads_per_block) call_body(std::int64_t count, Body body) {
@@ -84,27 +85,14 @@ __global__ void __launch_bounds__(threads_per_block)
 /// for memory, others compute.
 inline constexpr int lanes_blocks = 4;
 
-/// Exchanges words among neighbouring threads of a warp.
-template <int threads>
-struct WarpExchange {
-  std::uint32_t together;  ///< the mask of these threads
-  __device__ std::uint32_t down(std::uint32_t word, int distance) const {
-    return __shfl_down_sync(together, word, static_cast<unsigned>(distance), threads);
-  }
-  __device__ std::uint32_t up(std::uint32_t word) const { return __shfl_up_sync(together, word, 1, threads); }
-  __device__ std::uint32_t first(std::uint32_t word) const { return __shfl_sync(together, word, 0, threads); }
-  __device__ void meet() const { __syncwarp(together); }
-};
-
-template <class Body>
+template <int threads, class Body>
 __global__ void __launch_bounds__(threads_per_block, lanes_blocks) call_lanes_body(ElementBlock columns, Body body) {
-  constexpr std::uint32_t at_a_time = threads_per_block / threads_of_column;
-  const int thread = static_cast<int>(threadIdx.x) % threads_of_column;
-  const std::uint32_t together = ((1u << threads_of_column) - 1)
-                                 << (threadIdx.x % warp_threads - static_cast<unsigned>(thread));
-  const ThreadLanes<WarpExchange<threads_of_column>> lanes(thread, {together});
+  constexpr std::uint32_t at_a_time = threads_per_block / threads;
+  const int thread = static_cast<int>(threadIdx.x) % threads;
+  const std::uint32_t together = ((1u << threads) - 1) << (threadIdx.x % warp_threads - static_cast<unsigned>(thread));
+  const ThreadLanes<WarpExchange<threads>, threads> lanes(thread, {together});
   const std::uint32_t step = gridDim.x * at_a_time;
-  for (std::uint32_t at = blockIdx.x * at_a_time + threadIdx.x / threads_of_column; at < columns.count; at += step) {
+  for (std::uint32_t at = blockIdx.x * at_a_time + threadIdx.x / threads; at < columns.count; at += step) {
     columns.call(at, body, lanes);
   }
 }
@@ -118,58 +106,6 @@ __global__ void __launch_bounds__(threads_per_block) call_warp_body(std::int64_t
   for (std::int64_t i = static_cast<std::int64_t>(blockIdx.x) * at_a_time + thread / warp_threads; i < count;
        i += step) {
     body(i, lanes);
-  }
-}
-
-/// The bytes of shared memory that stage the numbers of a warp's sequences, and how many blocks of such warps a
-/// multiprocessor must have registers for: they wait for memory most of the time.
-inline constexpr int staged_bytes = 4096;
-inline constexpr int staged_blocks = 5;
-
-/// Each thread of a warp has a sequence, far from those of the other threads: the warp copies all of them to shared
-/// memory, with coalesced accesses, and back after the bodies have been called. Meanwhile the offsets of its next
-/// sequences arrive.
-template <class T, class Body>
-__global__ void __launch_bounds__(threads_per_block, staged_blocks)
-    call_staged_body(Segments sequences, const T* x, T* y, Body body) {
-  constexpr int warps = threads_per_block / warp_threads;
-  constexpr unsigned all = 0xffffffffu;
-  constexpr auto room = static_cast<std::int64_t>(staged_bytes / sizeof(T));
-  __shared__ alignas(16) unsigned char memory[warps][staged_bytes];
-  const int warp = static_cast<int>(threadIdx.x) / warp_threads, lane = static_cast<int>(threadIdx.x) % warp_threads;
-  T* const staged = reinterpret_cast<T*>(memory[warp]);
-  const std::int64_t step = static_cast<std::int64_t>(gridDim.x) * threads_per_block;
-  std::int64_t first = static_cast<std::int64_t>(blockIdx.x) * threads_per_block + warp * warp_threads;
-  if (first >= sequences.size) return;
-  const auto begin_of = [&](std::int64_t i) { return sequences.begin(least(i, sequences.size)); };
-  std::int64_t next_begin = begin_of(first + lane), next_end = begin_of(first + lane + 1);
-  for (; first < sequences.size; first += step) {
-    const std::int64_t own_begin = next_begin, own_end = next_end, i = first + lane;
-    if (first + step < sequences.size) {
-      next_begin = begin_of(i + step);
-      next_end = begin_of(i + step + 1);
-    }
-    const std::int64_t begin = __shfl_sync(all, own_begin, 0), end = __shfl_sync(all, own_end, warp_threads - 1);
-    if (end - begin > room) {
-      if (i < sequences.size) body(i, x + own_begin, y == nullptr ? nullptr : y + own_begin);
-      continue;
-    }
-    const int count = static_cast<int>(end - begin);
-    const T* const from = x + begin;
-#pragma unroll 4
-    for (int at = lane; at < count; at += warp_threads) staged[at] = from[at];
-    __syncwarp();
-    if (i < sequences.size) {
-      T* const own = staged + static_cast<int>(own_begin - begin);
-      body(i, own, own);
-    }
-    __syncwarp();
-    if (y != nullptr) {
-      T* const to = y + begin;
-#pragma unroll 4
-      for (int at = lane; at < count; at += warp_threads) to[at] = staged[at];
-      __syncwarp();  // before the next ones are staged
-    }
   }
 }
 
@@ -238,11 +174,11 @@ class System<CudaExecutor> {
   }
   template <class Body>
   void for_each_by_lanes(std::int64_t size, std::int64_t row_size, const Body& body) const {
-    for_each_block(size, row_size, most_elements, [&](const ElementBlock& columns) {
-      const unsigned grid = blocks(columns.count, threads_per_block / threads_of_column);
-      call_lanes_body<<<grid, threads_per_block, 0, executor_.stream()>>>(columns, body);
-      check_launch();
-    });
+    by_threads<threads_of_column>(size, row_size, body);
+  }
+  template <class Body>
+  void for_each_by_all_lanes(std::int64_t count, const Body& body) const {
+    by_threads<lanes_at_a_time>(count, 1, body);
   }
   template <class Body>
   void for_each_by_warps(std::int64_t count, const Body& body) const {
@@ -250,13 +186,31 @@ class System<CudaExecutor> {
     call_warp_body<<<grid, threads_per_block, 0, executor_.stream()>>>(count, body);
     check_launch();
   }
-  template <class T, class Body>
-  void for_each_staged(const Segments& sequences, const T* x, T* y, const Body& body) const {
-    // As many blocks as run at the same time: each fetches offsets ahead.
-    const std::int64_t most = std::int64_t{staged_blocks} * attribute(cudaDevAttrMultiProcessorCount);
-    const unsigned grid = std::min(blocks(sequences.size, threads_per_block), static_cast<unsigned>(most));
-    call_staged_body<<<grid, threads_per_block, 0, executor_.stream()>>>(sequences, x, y, body);
+  template <class T, class Body, class AtPlace>
+  void for_each_staged(const Segments& sequences, const T* x, T* y, const Body& body, std::int64_t places,
+                       const AtPlace& at_place) const {
+    // As many blocks as run at the same time: for each of them the next numbers arrive meanwhile.
+    const std::int64_t most = std::int64_t{staged_blocks<T, Body>} * attribute(cudaDevAttrMultiProcessorCount);
+    const int at_a_time = staged_at_a_time<T>(sequences);
+    const bool by_length = at_a_time > staged_threads || sequences.max_rows > FewRows::most || is_costly<Body>;
+    const unsigned grid = std::min(blocks(sequences.size, at_a_time), static_cast<unsigned>(most));
+    const unsigned of_places = places > 0 ? blocks(places, 4 * staged_threads / lanes_at_a_time) : 0;
+    call_staged_body<<<of_places + grid, staged_threads, 0, executor_.stream()>>>(sequences, at_a_time, by_length, x, y,
+                                                                                  body, of_places, places, at_place);
     check_launch();
+  }
+  template <class T, class Body>
+  bool for_each_staged_column(const Segments& sequences, std::int64_t row_size, std::int64_t columns, const T* x, T* y,
+                              const Body& body) const {
+    if (row_size > staged_row_bytes) return false;
+    const std::int64_t rows = sequences.rows() / sequences.size + 1;
+    const int at_a_time = staged_sequences_at_a_time(rows * row_size * static_cast<std::int64_t>(sizeof(T)));
+    if (at_a_time == 0) return false;
+    const unsigned grid = blocks(sequences.size, at_a_time);
+    call_staged_rows_body<<<grid, staged_threads, 0, executor_.stream()>>>(
+        sequences, row_size, Divisor(static_cast<std::uint32_t>(columns)), at_a_time, x, y, body);
+    check_launch();
+    return true;
   }
   template <class Key, class Value>
   void sort_by_key(Key* keys, std::int64_t count, Value* values, int bits = 64) const {
@@ -279,6 +233,15 @@ class System<CudaExecutor> {
                                int bits) const;
 
  private:
+  /// Calls body(i, column, lanes) with so many threads for a column.
+  template <int threads, class Body>
+  void by_threads(std::int64_t size, std::int64_t row_size, const Body& body) const {
+    for_each_block(size, row_size, most_elements, [&](const ElementBlock& columns) {
+      const unsigned grid = blocks(columns.count, threads_per_block / threads);
+      call_lanes_body<threads><<<grid, threads_per_block, 0, executor_.stream()>>>(columns, body);
+      check_launch();
+    });
+  }
   static unsigned blocks(std::int64_t count, std::int64_t at_a_time) noexcept {
     return static_cast<unsigned>(std::min<std::int64_t>((count + at_a_time - 1) / at_a_time, 1 << 20));
   }

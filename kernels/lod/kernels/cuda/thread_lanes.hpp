@@ -62,10 +62,10 @@ class ThreadLanes {
       for_each_row<most>(rows, [&](Row row, int k) { add(numbers[k % own_lanes], row, k); });
     } else {
       Row first = thread_;
-      // Two rows of all lanes at once, then one, without a check for each: they are read side by side.
-      constexpr int two = 2 * count;
-      for (; first - thread_ + two <= rows; first += two) {
-        for (int k = 0; k < two / threads; ++k) add(numbers[k % own_lanes], first + k * threads, 0);
+      // Several rows of all lanes at once, then one, without a check for each: a thread reads eight side by side.
+      constexpr int several = (threads == lanes_at_a_time ? 8 : 2) * count;
+      for (; first - thread_ + several <= rows; first += several) {
+        for (int k = 0; k < several / threads; ++k) add(numbers[k % own_lanes], first + k * threads, 0);
       }
       for (; first - thread_ + count <= rows; first += count) {
         for (int lane = 0; lane < own_lanes; ++lane) add(numbers[lane], first + lane * threads, 0);
