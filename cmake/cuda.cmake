@@ -37,4 +37,31 @@ set_target_properties(lodtensor_cuda PROPERTIES EXPORT_NAME cuda POSITION_INDEPE
 target_link_libraries(lodtensor_cuda PUBLIC lodtensor::cuda_headers)
 # By this, <lod/cuda.hpp> declares the kernels; nvcc compiles those of the headers.
 target_compile_definitions(lodtensor_cuda INTERFACE $<$<COMPILE_LANGUAGE:CXX>:LOD_CUDA_LIBRARY>)
-target_compile_options(lodtensor_cuda PRIVATE $<$<BOOL:${LODTENSOR_WARNINGS_AS_ERRORS}>:-Werror=all-warnings>)
+target_compile_options(lodtensor_cuda PRIVATE
+  $<$<AND:$<BOOL:${LODTENSOR_WARNINGS_AS_ERRORS}>,$<COMPILE_LANGUAGE:CUDA>>:-Werror=all-warnings>)
+
+# Attention by cuDNN, which is loaded where the program runs: headers are all that it takes here. Those of wheels are in
+# the folder of the Python that is found.
+set(LODTENSOR_CUDA_DNN AUTO CACHE STRING "Attention of 16-bit numbers by cuDNN: ON, OFF, or AUTO where its headers are")
+if(LODTENSOR_CUDA_DNN)
+  find_package(Python3 QUIET COMPONENTS Interpreter)
+  find_path(LODTENSOR_CUDNN_INCLUDE_DIR cudnn.h DOC "Where cuDNN's headers are"
+    HINTS ${CUDAToolkit_INCLUDE_DIRS} "${Python3_SITELIB}/nvidia/cudnn/include")
+  find_path(LODTENSOR_CUDNN_FRONTEND_INCLUDE_DIR cudnn_frontend.h DOC "Where the headers of cudnn-frontend are"
+    HINTS "${Python3_SITELIB}/include")
+  mark_as_advanced(LODTENSOR_CUDNN_INCLUDE_DIR LODTENSOR_CUDNN_FRONTEND_INCLUDE_DIR)
+  if(LODTENSOR_CUDNN_INCLUDE_DIR AND LODTENSOR_CUDNN_FRONTEND_INCLUDE_DIR)
+    add_library(lodtensor_cuda_dnn OBJECT "${PROJECT_SOURCE_DIR}/kernels/instantiate/dnn/attention.cpp")
+    set_target_properties(lodtensor_cuda_dnn PROPERTIES POSITION_INDEPENDENT_CODE ON CXX_EXTENSIONS OFF)
+    target_link_libraries(lodtensor_cuda_dnn PRIVATE lodtensor::lodtensor)
+    target_include_directories(lodtensor_cuda_dnn SYSTEM PRIVATE "${LODTENSOR_CUDNN_FRONTEND_INCLUDE_DIR}"
+      "${LODTENSOR_CUDNN_INCLUDE_DIR}" ${CUDAToolkit_INCLUDE_DIRS})
+    target_sources(lodtensor_cuda PRIVATE $<TARGET_OBJECTS:lodtensor_cuda_dnn>)
+    target_compile_definitions(lodtensor_cuda PRIVATE LOD_CUDA_DNN)
+    target_link_libraries(lodtensor_cuda PUBLIC ${CMAKE_DL_LIBS})
+  elseif(LODTENSOR_CUDA_DNN STREQUAL "AUTO")
+    message(STATUS "lodtensor::cuda: attention without cuDNN, whose headers, or those of cudnn-frontend, were not found")
+  else()
+    message(FATAL_ERROR "LODTENSOR_CUDA_DNN: the headers of cuDNN, or of cudnn-frontend, were not found")
+  endif()
+endif()

@@ -7,6 +7,9 @@
 
 #ifdef __CUDACC__
 #  include <lod/cuda.cuh>
+#  ifdef LOD_CUDA_DNN
+#    include <lod/kernels/cuda/attention.cuh>
+#  endif
 #endif
 #include <lod/core/version.hpp>
 #include <lod/cuda/executor.hpp>

@@ -297,10 +297,11 @@ struct Declared<op::sequence_attention_grad> : Takes<Tensor, Tensor, Tensor, Ten
 /// so that memory grows with rows, not with their squares. float16 and bfloat16 are computed as float. A score that is
 /// NaN or infinite makes its row NaN. On the CPU, threads share blocks of rows of each sequence and head, so that one
 /// giant sequence occupies all of them; the bits of a row depend only on its sequence. Over Thrust and on GPUs the
-/// order of additions is another, and the work of a row and head that of one warp. Cost: 2 (numbers a head of q + of v)
-/// * (rows seen) for each row and head. The outputs must not overlap the arguments. Throws InvalidLoD if one of the
-/// three has no level, ShapeMismatch for different sequences or rows that do not divide into heads, OutOfRange for
-/// options out of range.
+/// order of additions is another, and the work of a row and head that of one warp. On GPUs the compiled library lets
+/// cuDNN, where there is one, compute float16 and bfloat16: the weights are then rounded to that type, and a NaN in a
+/// row that a mask hides may spread within its sequence. Cost: 2 (numbers a head of q + of v) * (rows seen) for each
+/// row and head. The outputs must not overlap the arguments. Throws InvalidLoD if one of the three has no level,
+/// ShapeMismatch for different sequences or rows that do not divide into heads, OutOfRange for options out of range.
 inline constexpr operation::Call<op::sequence_attention> sequence_attention{};
 inline constexpr operation::CallInto<op::sequence_attention> sequence_attention_into{};
 
