@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 /// @file
-/// The compiled library for an emulated GPU: kernels for float, and for ids as far as tests call them.
+/// The compiled library for an emulated GPU: kernels for float, and for ids and bfloat16 as far as
+/// tests and the benchmark call them.
 #include "support/emulated_stream.hpp"
 
 #include <kernels/instantiate/cuda_instances.hpp>
@@ -21,5 +22,6 @@ using WithIds =
 static_assert(kernel::instantiate<kernel::CudaLibrary, float>());
 static_assert(kernel::instantiate<kernel::CudaLibrary, std::int64_t>(WithIds()));
 static_assert(kernel::instantiate<kernel::CudaLibrary, bool>());
+static_assert(kernel::instantiate<kernel::CudaLibrary, bfloat16>(operation::List<op::sequence_attention>()));
 
 }  // namespace
