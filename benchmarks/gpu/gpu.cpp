@@ -19,6 +19,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <concepts>
 #include <cstddef>
 #include <cstdint>
 #include <cstdio>
@@ -60,7 +61,8 @@ struct Workload {
   std::string ids = {};
   std::int64_t height = 0;  ///< of the table that is looked up or updated
   std::int64_t length = 0;  ///< of padded sequences
-  bool in_place = false;    ///< a call changes what it is given, so that the next one gives something else
+  std::string type = "float32";
+  bool in_place = false;  ///< a call changes what it is given, so that the next one gives something else
 
   std::string id() const {
     std::string text = op;
@@ -135,9 +137,9 @@ class Table {
                 static_cast<long long>(cost.allocations), static_cast<long long>(cost.synchronisations),
                 static_cast<long long>(cost.launches));
     json << "{\"workload\":{\"id\":\"" << work.id() << "\",\"op\":\"" << work.op << "\",\"variant\":\"" << work.variant
-         << "\",\"lengths\":\"" << work.data << "\",\"row_size\":" << work.row_size
-         << ",\"dtype\":\"float32\",\"rows\":" << work.rows << ",\"sequences\":" << work.sequences
-         << ",\"bytes\":" << work.bytes << ",\"roof\":\"copy\""
+         << "\",\"lengths\":\"" << work.data << "\",\"row_size\":" << work.row_size << ",\"dtype\":\"" << work.type
+         << "\",\"rows\":" << work.rows << ",\"sequences\":" << work.sequences << ",\"bytes\":" << work.bytes
+         << ",\"roof\":\"copy\""
          << ",\"offsets\":\"" << work.offsets << "\",\"ids\":\"" << work.ids << "\",\"height\":" << work.height
          << ",\"length\":" << work.length << "},\"results\":[{\"by\":\"lodtensor\",\"seconds\":";
     seconds(json, times);
@@ -295,7 +297,17 @@ class Table {
 /// What brings a tensor to the CPU when it is called.
 template <class T>
 std::function<LoDTensor<float>()> of(const lod::CudaExecutor& executor, const Tensor<T>& y) {
-  return [&executor, &y] { return lod::to<lod::Cpu>(executor, y); };
+  return [&executor, &y] {
+    auto on_cpu = lod::to<lod::Cpu>(executor, y);
+    if constexpr (std::same_as<T, float>) {
+      return on_cpu;
+    } else {
+      LoDTensor<float> wide(on_cpu.lod(), on_cpu.row_shape());
+      std::ranges::transform(on_cpu.values(), wide.values().begin(),
+                             [](T number) { return static_cast<float>(number); });
+      return wide;
+    }
+  };
 }
 
 /// Copies of many pieces of memory, as cub::DeviceMemcpy::Batched makes them.
@@ -594,6 +606,35 @@ void recurrent(const lod::CudaExecutor& executor, Table& table, std::int64_t byt
   }
 }
 
+/// Attention of the rows of each sequence to each other, in 8 heads of 64 numbers of 16 bits, to rows up to their own
+/// place and to all; as many rows as the LSTM has.
+void attention(const lod::CudaExecutor& executor, Table& table, std::int64_t bytes) {
+  const LoD index = batch_of("zipf11", bytes >> 14);
+  constexpr std::int64_t heads = 8, row_size = heads * 64;
+  const auto exact = lod::to<lod::Cpu>(executor, numbers(executor, LoDTensor<float>(index, {row_size})));
+  LoDTensor<lod::bfloat16> rounded(index, {row_size});
+  std::ranges::transform(exact.values(), rounded.values().begin(),
+                         [](float number) { return static_cast<lod::bfloat16>(number); });
+  const auto x = lod::to<Cuda>(executor, rounded);
+  Tensor<lod::bfloat16> y(executor.resource());
+  Tensor<float> sums(executor.resource());
+  for (const bool causal : {false, true}) {
+    table.row(
+        {.op = "sequence_attention",
+         .variant = causal ? "causal" : "",
+         .data = "zipf11",
+         .row_size = row_size,
+         .rows = index.rows(),
+         .sequences = index.size(-1),
+         .bytes = (8 * row_size + 4 * heads) * index.rows(),
+         .offsets = table.file("offsets-zipf11-attention.int64", index.offsets(-1)),
+         .length = index.max_length(-1),
+         .type = "bfloat16"},
+        [&] { lod::sequence_attention_into(executor, x, x, x, {.heads = heads, .causal = causal}, y, sums); },
+        of(executor, y));
+  }
+}
+
 }  // namespace
 
 int main(int argc, char** argv) {
@@ -621,7 +662,7 @@ int main(int argc, char** argv) {
   if (!folder.empty()) std::filesystem::create_directories(folder);
   cudaDeviceProp properties{};
   lod::detail::check_cuda(cudaGetDeviceProperties(&properties, 0), "cudaGetDeviceProperties");
-  std::printf("%s, float32\n\n", properties.name);
+  std::printf("%s, float32, attention bfloat16\n\n", properties.name);
   CountingCudaResource resource;
   const lod::CudaExecutor executor(&resource);
   Table table(executor, resource, folder, quick);
@@ -630,6 +671,7 @@ int main(int argc, char** argv) {
   wide_rows(executor, table, bytes);
   rows_by_id(executor, table, bytes);
   recurrent(executor, table, bytes);
+  attention(executor, table, bytes);
   table.roof(bytes);
   table.write(properties.name, bytes);
 }

@@ -14,6 +14,7 @@ works.
 from __future__ import annotations
 
 import argparse
+import inspect
 import json
 import math
 import statistics
@@ -28,8 +29,8 @@ from typing import Any
 SKIPPED = 77
 ROUNDS = 7
 # By how much of the larger of 1 and itself a number may differ from ours, and a sum by how much of the absolute values.
-NUMBER_TOLERANCE = 1e-4
-SUM_TOLERANCE = 1e-5
+NUMBER_TOLERANCE = {"float32": 1e-4, "bfloat16": 2e-2}
+SUM_TOLERANCE = {"float32": 1e-5, "bfloat16": 1e-3}
 
 try:
     import numpy as np
@@ -99,6 +100,8 @@ class Work:
         self.sequences: int = workload["sequences"]
         self.height: int = workload["height"]
         self.length: int = workload["length"]
+        self.variant: str = workload["variant"]
+        self.dtype: str = workload["dtype"]
         self.device = inputs.device
         self._workload = workload
         self._inputs = inputs
@@ -262,6 +265,27 @@ def packed_lstm(work: Work) -> Form:
     )
 
 
+@form("sequence_attention")
+def varlen_attention(work: Work) -> Form:
+    from torch.nn.attention.varlen import varlen_attn
+
+    offsets, heads = work.offsets().int(), work.row_size // 64
+    x = work.x().bfloat16().view(work.rows, heads, 64)
+    # Whether it is causal was an argument of its own once, and is a window since.
+    try:
+        parameters = inspect.signature(varlen_attn).parameters
+    except (TypeError, ValueError):
+        parameters = {}
+    options: dict[str, Any] = {}
+    if work.variant == "causal":
+        options = {"is_causal": True} if "is_causal" in parameters else {"window_size": (-1, 0)}
+    return Form(
+        "torch varlen_attn",
+        lambda: varlen_attn(x, x, x, offsets, offsets, work.length, work.length, **options),
+        lambda y: y.float(),
+    )
+
+
 def synchronize(device: str) -> None:
     if device == "cuda":
         torch.cuda.synchronize()
@@ -292,7 +316,7 @@ def timed(call: Callable[[], Any], device: str, quick: bool) -> list[float]:
     return [seconds_of(call, calls, device) / calls for _ in range(ROUNDS)]
 
 
-def disagreement(y: Tensor, ours: dict[str, Any]) -> str:
+def disagreement(y: Tensor, ours: dict[str, Any], dtype: str) -> str:
     """How the numbers of y, in their order, differ from ours; nothing where they do not."""
     y = y.reshape(-1)
     sample = ours["sample"]
@@ -303,11 +327,11 @@ def disagreement(y: Tensor, ours: dict[str, Any]) -> str:
     places = [i * (len(y) - 1) // (count - 1) if count > 1 else 0 for i in range(count)]
     found = y[torch.tensor(places, device=y.device)].double().tolist()
     for place, theirs, our in zip(places, found, sample, strict=True):
-        if not abs(theirs - our) <= NUMBER_TOLERANCE * max(1.0, abs(our)):
+        if not abs(theirs - our) <= NUMBER_TOLERANCE[dtype] * max(1.0, abs(our)):
             return f"number {place} is {theirs:.7g}, ours {our:.7g}"
     # In pieces: the numbers in double would take twice the memory.
     total = sum(float(part.double().sum()) for part in y.split(1 << 26))
-    if not abs(total - ours["checksum"]) <= SUM_TOLERANCE * max(ours["magnitude"], 1.0):
+    if not abs(total - ours["checksum"]) <= SUM_TOLERANCE[dtype] * max(ours["magnitude"], 1.0):
         return f"the sum is {total:.9g}, ours {ours['checksum']:.9g}"
     return ""
 
@@ -317,7 +341,7 @@ def measured(prepare: Callable[[Work], Form], work: Work, ours: dict[str, Any], 
     try:
         prepared = prepare(work)
         by = prepared.by
-        problem = disagreement(prepared.result(prepared.call()), ours)
+        problem = disagreement(prepared.result(prepared.call()), ours, work.dtype)
         result = {"by": by, "seconds": timed(prepared.call, work.device, quick), "note": prepared.note}
         if problem:
             result |= {"disagrees": True, "note": problem}
