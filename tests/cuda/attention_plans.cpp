@@ -141,6 +141,19 @@ struct AttendSequence {
   }
 };
 
+/// Offsets never fall, and sequences do not overlap.
+struct CheckOffsets {
+  AttentionShape shape;
+  AttentionArrays arrays;
+  void operator()(std::int64_t) const {
+    for (std::int64_t i = 0; i < shape.sequences; ++i) {
+      const std::int64_t q = shape.heads * shape.size, k = shape.kv_heads * shape.size;
+      CHECK(arrays.q_offsets[i] + arrays.q_lengths[i] * q <= arrays.q_offsets[i + 1]);
+      CHECK(arrays.k_offsets[i] + arrays.k_lengths[i] * k <= arrays.k_offsets[i + 1]);
+    }
+  }
+};
+
 class PlanOfTest final : public lod::detail::AttentionPlan {
  public:
   explicit PlanOfTest(const AttentionShape& shape) : shape_(shape) {}
@@ -148,6 +161,7 @@ class PlanOfTest final : public lod::detail::AttentionPlan {
   void run(const lod::CudaExecutor& executor, const AttentionArrays& arrays, void* workspace) override {
     CHECK(reinterpret_cast<std::uintptr_t>(workspace) % workspace_alignment == 0);
     ++calls_of_plans;
+    kernel::bulk::for_each(executor, 1, CheckOffsets{shape_, arrays});
     kernel::bulk::for_each(executor, shape_.sequences, AttendSequence{shape_, arrays});
   }
 
@@ -244,6 +258,20 @@ TEST_CASE("on a GPU: attention by plans, in several calls") {
   const kernel::AttentionHeads heads{4096, 1, 8, 8, -1, 0, 0.5, 0};
   check_same(heads, LoD::from_lengths({{1, 0, 2, 3, 0, 1, 2, 1, 1, 0, 4, 1, 2, 1, 1, 3, 1, 1, 2}}));
   CHECK(calls_of_plans > 4);
+}
+
+TEST_CASE("on a GPU: attention by plans, in tiers of sequences of similar lengths") {
+  Engine engine(7);
+  std::vector<std::int64_t> lengths(120);
+  for (std::int64_t& each : lengths) each = random_number(engine, 0, 9);
+  for (const std::int64_t longer : {128, 129, 300, 1025, 130}) {
+    lengths[static_cast<std::size_t>(random_number(engine, 0, 119))] = longer;
+  }
+  const LoD index = LoD::from_lengths({lengths});
+  for (const auto& [before, after] : std::vector<std::array<std::int64_t, 2>>{{-1, -1}, {-1, 0}, {150, 3}}) {
+    check_same({2, 1, 8, 8, before, after, 0.5, 0}, index);
+    CHECK(calls_of_plans == 6);
+  }
 }
 
 TEST_CASE("on a GPU: attention that no plan is asked for") {

@@ -20,6 +20,7 @@
 #include <lod/ops/sequence_attention.hpp>
 
 #include <algorithm>
+#include <array>
 #include <bit>
 #include <concepts>
 #include <cstddef>
@@ -53,31 +54,62 @@ struct AttentionIndex {
     return reinterpret_cast<std::int32_t*>(of(5)) + array * sequences;
   }
 };
-/// Writes the offsets of a sequence, and its lengths.
+/// The sequences of more than so many rows, and of at most so many. Each has a place: its number, or, where there can
+/// only be few of them, that of the last multiple of `more_than` rows that is not after its beginning. No two share it.
+struct AttentionTier {
+  std::int64_t more_than, most;
+
+  std::int64_t places(const Segments& sequences) const noexcept {
+    return more_than == 0 ? sequences.size : sequences.rows() / more_than;
+  }
+  /// The sequence that is at a place, if any is: where it is not its number, that which holds the first row after those
+  /// of the place. sequences.size if there is none.
+  LOD_HOST_DEVICE std::int64_t at(const Segments& sequences, std::int64_t place) const {
+    if (more_than == 0) return place;
+    const std::int64_t row = (place + 1) * more_than;
+    return row < sequences.rows() ? bulk::sequence_of(sequences, row) : sequences.size;
+  }
+  LOD_HOST_DEVICE bool has(std::int64_t length) const noexcept { return length > more_than && length <= most; }
+  /// Whether a sequence that begins at a row begins before a place, or after it.
+  LOD_HOST_DEVICE bool is_before(std::int64_t begin, std::int64_t place) const noexcept {
+    return begin < place * more_than;
+  }
+  LOD_HOST_DEVICE bool is_after(std::int64_t begin, std::int64_t place) const noexcept {
+    return more_than > 0 && begin >= (place + 1) * more_than;
+  }
+};
+/// Writes the offsets of the sequence of a place, and its lengths.
 struct WriteAttentionIndex {
   AttentionHeads heads;
   Segments queries, keys;
+  AttentionTier tier;
   AttentionIndex index;
 
-  LOD_HOST_DEVICE void operator()(std::int64_t i) const {
+  LOD_HOST_DEVICE void operator()(std::int64_t place) const {
+    const std::int64_t i = tier.at(queries, place);
     std::int64_t query = queries.rows(), key = keys.rows(), query_count = 0, key_count = 0;
     if (i < queries.size) {
       query_count = queries.length(i);
       key_count = keys.length(i);
       const std::int64_t blind = blind_rows(heads, query_count, key_count);
-      query = queries.begin(i) + blind;
-      key = keys.begin(i);
-      query_count -= blind;
-      if (query_count == 0 || key_count == 0) query_count = key_count = 0;
+      const std::int64_t begin = queries.begin(i);
+      const bool is_before = tier.is_before(begin, place), is_after = tier.is_after(begin, place);
+      const bool is_left_out =
+          is_before || is_after || !tier.has(query_count) || query_count == blind || key_count == 0;
+      // Offsets never fall: one that began before is over when the next one begins.
+      query = begin + (is_before ? query_count : blind);
+      key = keys.begin(i) + (is_before ? key_count : 0);
+      query_count = is_left_out ? 0 : query_count - blind;
+      key_count = is_left_out ? 0 : key_count;
     }
-    index.of(0)[i] = query * heads.heads * heads.size;
-    index.of(1)[i] = key * heads.kv_heads * heads.size;
-    index.of(2)[i] = key * heads.kv_heads * heads.value_size;
-    index.of(3)[i] = query * heads.heads * heads.value_size;
-    index.of(4)[i] = query * heads.heads;
-    if (i == index.sequences) return;
-    index.lengths(0)[i] = static_cast<std::int32_t>(query_count);
-    index.lengths(1)[i] = static_cast<std::int32_t>(key_count);
+    index.of(0)[place] = query * heads.heads * heads.size;
+    index.of(1)[place] = key * heads.kv_heads * heads.size;
+    index.of(2)[place] = key * heads.kv_heads * heads.value_size;
+    index.of(3)[place] = query * heads.heads * heads.value_size;
+    index.of(4)[place] = query * heads.heads;
+    if (place == index.sequences) return;
+    index.lengths(0)[place] = static_cast<std::int32_t>(query_count);
+    index.lengths(1)[place] = static_cast<std::int32_t>(key_count);
   }
 };
 /// Writes y and logsumexp of a row of q, if it sees nothing.
@@ -151,68 +183,126 @@ class AttentionCalls {
     }
     return true;
   }
-  /// Finds a plan, and memory for it; false if there is none.
+  /// Finds plans, and memory for them; false if there are none.
   bool prepare() {
     const Segments &queries = rows_.queries, &keys = rows_.keys;
     // Bounds that hide nothing are none.
     const auto bound = [](std::int64_t of, std::int64_t rows) { return of < rows ? of : -1; };
-    detail::AttentionShape shape{gradient_,
-                                 std::same_as<T, bfloat16>,
-                                 heads_.heads,
-                                 heads_.kv_heads,
-                                 heads_.size,
-                                 heads_.value_size,
-                                 bound(heads_.before, keys.max_rows),
-                                 bound(heads_.after, queries.max_rows),
-                                 0,
-                                 rounded_rows(queries.max_rows),
-                                 rounded_rows(keys.max_rows),
-                                 heads_.scale};
-    shape.sequences = sequences_at_a_time(shape);
-    if (shape.sequences == 0) return false;
-    plan_ = executor_.companion<detail::AttentionPlans>().find(executor_, shape);
-    if (!plan_) return false;
-    at_a_time_ = shape.sequences;
-    index_.sequences = (queries.size + at_a_time_ - 1) / at_a_time_ * at_a_time_;
-    const std::int64_t bytes = plan_->workspace_bytes();
+    std::int64_t index_bytes = 0, workspace_bytes = 0;
+    choose_tiers();
+    for (Tier& tier : tiers_) {
+      const std::int64_t most_queries = std::min(tier.rows.most, queries.max_rows);
+      const std::int64_t most_keys = std::min(tier.rows.most, keys.max_rows);
+      const std::int64_t places = tier.rows.places(queries);
+      detail::AttentionShape shape{gradient_,
+                                   std::same_as<T, bfloat16>,
+                                   heads_.heads,
+                                   heads_.kv_heads,
+                                   heads_.size,
+                                   heads_.value_size,
+                                   bound(heads_.before, most_keys),
+                                   bound(heads_.after, most_queries),
+                                   0,
+                                   rounded_rows(most_queries),
+                                   rounded_rows(most_keys),
+                                   heads_.scale};
+      shape.sequences = sequences_at_a_time(shape, places);
+      if (shape.sequences == 0) return false;
+      tier.plan = executor_.companion<detail::AttentionPlans>().find(executor_, shape);
+      if (!tier.plan) return false;
+      tier.at_a_time = shape.sequences;
+      tier.index.sequences = (places + shape.sequences - 1) / shape.sequences * shape.sequences;
+      index_bytes += AttentionIndex::bytes(tier.index.sequences);
+      workspace_bytes = std::max(workspace_bytes, tier.plan->workspace_bytes());
+    }
     try {
-      index_memory_.emplace(executor_.scratch(), AttentionIndex::bytes(index_.sequences));
-      if (bytes > 0) workspace_.emplace(executor_.scratch(), bytes + detail::AttentionPlan::workspace_alignment);
+      index_memory_.emplace(executor_.scratch(), index_bytes);
+      if (workspace_bytes > 0) {
+        workspace_.emplace(executor_.scratch(), workspace_bytes + detail::AttentionPlan::workspace_alignment);
+      }
     } catch (const CudaError&) {  // the kernel in bulk needs less memory
       return false;
     }
-    index_.offsets = reinterpret_cast<std::int64_t*>(index_memory_->data());
+    std::byte* memory = index_memory_->data();
+    for (Tier& tier : tiers_) {
+      tier.index.offsets = reinterpret_cast<std::int64_t*>(memory);
+      memory += AttentionIndex::bytes(tier.index.sequences);
+    }
     return true;
   }
   void run(detail::AttentionArrays arrays) {
-    bulk::for_each(executor_, index_.sequences + 1, WriteAttentionIndex{heads_, rows_.queries, rows_.keys, index_});
     arrays.q = rows_.q;
     arrays.k = rows_.k;
     arrays.v = rows_.v;
-    for (std::int64_t first = 0; first < index_.sequences; first += at_a_time_) {
-      arrays.q_offsets = index_.of(0) + first;
-      arrays.k_offsets = index_.of(1) + first;
-      arrays.v_offsets = index_.of(2) + first;
-      arrays.y_offsets = index_.of(3) + first;
-      arrays.logsumexp_offsets = index_.of(4) + first;
-      arrays.q_lengths = index_.lengths(0) + first;
-      arrays.k_lengths = index_.lengths(1) + first;
-      plan_->run(executor_, arrays, workspace());
+    for (const Tier& tier : tiers_) {
+      const AttentionIndex& index = tier.index;
+      bulk::for_each(executor_, index.sequences + 1,
+                     WriteAttentionIndex{heads_, rows_.queries, rows_.keys, tier.rows, index});
+      for (std::int64_t first = 0; first < index.sequences; first += tier.at_a_time) {
+        arrays.q_offsets = index.of(0) + first;
+        arrays.k_offsets = index.of(1) + first;
+        arrays.v_offsets = index.of(2) + first;
+        arrays.y_offsets = index.of(3) + first;
+        arrays.logsumexp_offsets = index.of(4) + first;
+        arrays.q_lengths = index.lengths(0) + first;
+        arrays.k_lengths = index.lengths(1) + first;
+        tier.plan->run(executor_, arrays, workspace());
+      }
     }
   }
   /// Whether there may be rows that see nothing, or that nothing sees.
   bool may_be_blind() const noexcept { return rows_.queries.offsets != rows_.keys.offsets; }
 
  private:
+  struct Tier {
+    AttentionTier rows;
+    std::shared_ptr<detail::AttentionPlan> plan = nullptr;
+    std::int64_t at_a_time = 0;
+    AttentionIndex index = {};
+  };
+  class Tiers {
+   public:
+    void add(const AttentionTier& rows) { all_[count_++].rows = rows; }
+    Tier* begin() noexcept { return all_.data(); }
+    Tier* end() noexcept { return all_.data() + count_; }
+    const Tier* begin() const noexcept { return all_.data(); }
+    const Tier* end() const noexcept { return all_.data() + count_; }
+
+   private:
+    std::array<Tier, 3> all_{};
+    std::size_t count_ = 0;
+  };
+  /// cuDNN goes through as many blocks of rows of each sequence as the longest has. Where that is much more than there
+  /// are, sequences are computed in tiers, of which each has a call of its own.
+  void choose_tiers() {
+    constexpr std::int64_t block = 128, short_rows = 128, medium_rows = 1024;
+    const Segments& queries = rows_.queries;
+    const std::int64_t longest = std::max(queries.max_rows, rows_.keys.max_rows);
+    tiers_ = {};
+    tiers_.add({0, longest});
+    if (longest <= short_rows || may_be_blind()) return;
+    Tiers several;
+    std::int64_t more_than = 0;
+    for (const std::int64_t most : {short_rows, std::min(medium_rows, longest), longest}) {
+      if (most > more_than) several.add({more_than, most});
+      more_than = most;
+    }
+    const auto blocks = [&](const Tiers& tiers) {
+      std::int64_t sum = 0;
+      for (const Tier& tier : tiers) sum += tier.rows.places(queries) * (tier.rows.most / block + 1);
+      return sum;
+    };
+    if (blocks(several) < blocks(tiers_) / 2) tiers_ = several;
+  }
   /// For the gradient cuDNN stores two bytes for each pair of places and head, to add them up in the same order each
   /// time: as many sequences at a time as these bytes allow. 0: not even one.
-  std::int64_t sequences_at_a_time(const detail::AttentionShape& shape) const noexcept {
+  std::int64_t sequences_at_a_time(const detail::AttentionShape& shape, std::int64_t places) const noexcept {
     constexpr std::int64_t most_bytes = std::int64_t{1} << 30, most_bytes_of_one = std::int64_t{8} << 30;
     constexpr std::int64_t most_blocks = 1 << 15, most_calls = 1024;
     const auto down = [](std::int64_t count) {
       return static_cast<std::int64_t>(std::bit_floor(static_cast<std::uint64_t>(std::max<std::int64_t>(count, 1))));
     };
-    const auto all = static_cast<std::int64_t>(std::bit_ceil(static_cast<std::uint64_t>(rows_.queries.size)));
+    const auto all = static_cast<std::int64_t>(std::bit_ceil(static_cast<std::uint64_t>(places)));
     std::int64_t count = std::min(all, down(most_blocks / heads_.heads));
     if (gradient_) {
       const std::int64_t pairs = lod::detail::saturated_product(shape.most_queries, shape.most_keys);
@@ -233,9 +323,7 @@ class AttentionCalls {
   const AttentionHeads& heads_;
   const AttentionRows<T>& rows_;
   bool gradient_;
-  std::shared_ptr<detail::AttentionPlan> plan_;
-  std::int64_t at_a_time_ = 0;
-  AttentionIndex index_{};
+  Tiers tiers_;
   std::optional<ScratchMemory<Cuda>::Loan<std::byte>> index_memory_, workspace_;
 };
 
