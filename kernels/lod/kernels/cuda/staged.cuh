@@ -114,8 +114,8 @@ __device__ inline int length_class(std::int64_t length) {
 inline constexpr int length_classes = 64;
 
 /// Calls body(i, rows, from, to, lanes) for each sequence i that is not long, `at_a_time` sequences by a block at a
-/// time. These begin where their list says; a chunk of them is as many as shared memory has room for. Unless they are
-/// sorted by length, all have few rows. The first `blocks_of_places` blocks call at_place(place, 0, lanes) instead.
+/// time. These begin where their list says; a chunk of them is as many as shared memory has room for. Those of more
+/// than a few rows are shared by lanes. The first `blocks_of_places` blocks call at_place(place, 0, lanes) instead.
 template <class T, class Body, class AtPlace>
 __global__ void __launch_bounds__(staged_threads, staged_blocks<T, Body>)
     call_staged_body(Segments sequences, int at_a_time, bool by_length, const T* x, T* y, Body body,
@@ -156,14 +156,16 @@ __global__ void __launch_bounds__(staged_threads, staged_blocks<T, Body>)
   // The end of the chunk that begins at a place: before the first sequence for which there is no room, or that is long.
   const auto end_of_chunk = [&](const std::int64_t* list, int begin) {
     if (none_is_long && list[at_a_time] - list[begin] <= room) return at_a_time;
-    if (thread == 0) chunk_end = at_a_time;
-    __syncthreads();
+    int own = at_a_time;
     for (int at = begin + thread; at < at_a_time; at += staged_threads) {
       if (list[at + 1] - list[begin] > room || list[at + 1] - list[at] > leaf_rows) {
-        atomicMin(&chunk_end, at);
+        own = at;
         break;
       }
     }
+    if (thread == 0) chunk_end = at_a_time;
+    if (!__syncthreads_or(own < at_a_time)) return at_a_time;
+    if (own < at_a_time) atomicMin(&chunk_end, own);
     __syncthreads();
     const int end = chunk_end;
     __syncthreads();
@@ -218,12 +220,26 @@ __global__ void __launch_bounds__(staged_threads, staged_blocks<T, Body>)
       T* const own = staged + static_cast<int>(list[at] - list[begin]);
       body(first + at, static_cast<int>(list[at + 1] - list[at]), own, own, by);
     };
+    const bool some_have_many = sequences.max_rows > FewRows::most;
     if (by_length) {
       sort(list, begin, end);
-      for (int k = thread / in_group; k < beyond_few; k += groups) call(order[k], lanes);
       for (int k = beyond_few + thread; k < end - begin; k += staged_threads) call(order[k], FewRows());
     } else {
-      for (int at = begin + thread; at < end; at += staged_threads) call(at, FewRows());
+      if (some_have_many) {
+        if (thread == 0) beyond_few = 0;
+        __syncthreads();
+      }
+      for (int at = begin + thread; at < end; at += staged_threads) {
+        if (some_have_many && list[at + 1] - list[at] > FewRows::most) {
+          order[atomicAdd(&beyond_few, 1)] = static_cast<std::uint16_t>(at);
+        } else {
+          call(at, FewRows());
+        }
+      }
+      if (some_have_many) __syncthreads();
+    }
+    if (some_have_many) {
+      for (int k = thread / in_group; k < beyond_few; k += groups) call(order[k], lanes);
     }
     if (y == nullptr) return;
     __syncthreads();

@@ -192,7 +192,7 @@ class System<CudaExecutor> {
     // As many blocks as run at the same time: for each of them the next numbers arrive meanwhile.
     const std::int64_t most = std::int64_t{staged_blocks<T, Body>} * attribute(cudaDevAttrMultiProcessorCount);
     const int at_a_time = staged_at_a_time<T>(sequences);
-    const bool by_length = at_a_time > staged_threads || sequences.max_rows > FewRows::most || is_costly<Body>;
+    const bool by_length = at_a_time > staged_threads || is_costly<Body>;
     const unsigned grid = std::min(blocks(sequences.size, at_a_time), static_cast<unsigned>(most));
     const unsigned of_places = places > 0 ? blocks(places, 4 * staged_threads / lanes_at_a_time) : 0;
     call_staged_body<<<of_places + grid, staged_threads, 0, executor_.stream()>>>(sequences, at_a_time, by_length, x, y,
