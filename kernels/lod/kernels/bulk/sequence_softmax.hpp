@@ -205,7 +205,8 @@ struct SoftmaxOfShort {
  private:
   /// The exponentials replace the numbers, and are not computed twice.
   LOD_HOST_DEVICE void of_exponentials(std::int64_t rows, const T* from, T* to) const {
-    const ColumnRows<T, count, LaneAlone, 0> all(LaneAlone(), from, rows, row_size);
+    const LaneAlone alone{};
+    const ColumnRows<T, count, LaneAlone, 0> all(alone, from, rows, row_size);
     const auto shift = each([](A number) { return softmax_shift(number); }, all.maximum());
     const auto sum = all.sum([&](std::int64_t offset, const auto& numbers) {
       const auto term = each(ShiftedExponential(), numbers, shift);
