@@ -121,8 +121,9 @@ __global__ void __launch_bounds__(staged_threads, staged_blocks<T, Body>)
     call_staged_body(Segments sequences, int at_a_time, bool by_length, const T* x, T* y, Body body,
                      unsigned blocks_of_places, std::int64_t places, AtPlace at_place) {
   __shared__ alignas(16) unsigned char memory[staged_bytes<T>];
-  __shared__ int classes[length_classes];
-  __shared__ int chunk_end, beyond_few;
+  __shared__ int numbers_of_block[length_classes + 2];
+  // Lambdas capture pointers; where they are not inlined, what they name themselves would be shared memory of a file.
+  int *const classes = numbers_of_block, *const chunk_end = classes + length_classes, *const beyond_few = chunk_end + 1;
   const int thread = static_cast<int>(threadIdx.x);
   const int list_size = at_a_time + 2;  // an even number of 8 bytes
   std::int64_t* const lists = reinterpret_cast<std::int64_t*>(memory);
@@ -163,11 +164,11 @@ __global__ void __launch_bounds__(staged_threads, staged_blocks<T, Body>)
         break;
       }
     }
-    if (thread == 0) chunk_end = at_a_time;
+    if (thread == 0) *chunk_end = at_a_time;
     if (!__syncthreads_or(own < at_a_time)) return at_a_time;
-    if (own < at_a_time) atomicMin(&chunk_end, own);
+    if (own < at_a_time) atomicMin(chunk_end, own);
     __syncthreads();
-    const int end = chunk_end;
+    const int end = *chunk_end;
     __syncthreads();
     return end;
   };
@@ -205,7 +206,7 @@ __global__ void __launch_bounds__(staged_threads, staged_blocks<T, Body>)
       }
       classes[upper] = up_to - both;
       classes[upper - 1] = up_to - both + in_upper;
-      if (upper == FewRows::most) beyond_few = up_to - both;
+      if (upper == FewRows::most) *beyond_few = up_to - both;
     }
     __syncthreads();
     for (int at = begin + thread; at < end; at += staged_threads) {
@@ -223,15 +224,15 @@ __global__ void __launch_bounds__(staged_threads, staged_blocks<T, Body>)
     const bool some_have_many = sequences.max_rows > FewRows::most;
     if (by_length) {
       sort(list, begin, end);
-      for (int k = beyond_few + thread; k < end - begin; k += staged_threads) call(order[k], FewRows());
+      for (int k = *beyond_few + thread; k < end - begin; k += staged_threads) call(order[k], FewRows());
     } else {
       if (some_have_many) {
-        if (thread == 0) beyond_few = 0;
+        if (thread == 0) *beyond_few = 0;
         __syncthreads();
       }
       for (int at = begin + thread; at < end; at += staged_threads) {
         if (some_have_many && list[at + 1] - list[at] > FewRows::most) {
-          order[atomicAdd(&beyond_few, 1)] = static_cast<std::uint16_t>(at);
+          order[atomicAdd(beyond_few, 1)] = static_cast<std::uint16_t>(at);
         } else {
           call(at, FewRows());
         }
@@ -239,7 +240,7 @@ __global__ void __launch_bounds__(staged_threads, staged_blocks<T, Body>)
       if (some_have_many) __syncthreads();
     }
     if (some_have_many) {
-      for (int k = thread / in_group; k < beyond_few; k += groups) call(order[k], lanes);
+      for (int k = thread / in_group; k < *beyond_few; k += groups) call(order[k], lanes);
     }
     if (y == nullptr) return;
     __syncthreads();
