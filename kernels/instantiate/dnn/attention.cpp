@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 /// @file
-/// Plans of cuDNN for attention, made by cudnn-frontend. The libraries are loaded when the first plan is asked for: a
-/// program runs where there is no cuDNN, too, and is not linked with it.
+/// Plans of cuDNN for attention, made by cudnn-frontend. The libraries are loaded for the first plan that is needed:
+/// a program is not linked with cuDNN, and runs where there is none.
 
 // As names of its own: a program may use cudnn-frontend itself, in another version or linked with cuDNN.
 #define cudnn_frontend lod_cudnn_frontend
