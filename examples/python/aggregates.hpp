@@ -109,10 +109,13 @@ constexpr decltype(auto) decompose(X& of, const F& f) {
   } else if constexpr (count == 8) {
     auto& [a, b, c, d, e, g, h, i] = of;
     return f(a, b, c, d, e, g, h, i);
-  } else {
-    static_assert(count == 9);
+  } else if constexpr (count == 9) {
     auto& [a, b, c, d, e, g, h, i, j] = of;
     return f(a, b, c, d, e, g, h, i, j);
+  } else {
+    static_assert(count == 10);
+    auto& [a, b, c, d, e, g, h, i, j, k] = of;
+    return f(a, b, c, d, e, g, h, i, j, k);
   }
 }
 

@@ -108,10 +108,13 @@ struct Form<lod::op::gru_cell_grad> : WithOptions<lod::GruCellOptions> {
   }
 };
 template <>
-struct Form<lod::op::lstm_cell_grad> : WithOptions<> {
+struct Form<lod::op::lstm_cell_grad> : WithOptions<lod::LstmCellOptions> {
   using Arguments = lod::operation::Declared<lod::op::lstm_cell_grad>::Arguments;
-  static auto run(const auto& executor, const auto&... arguments) {
-    return lod::lstm_cell_grad(executor, arguments...);
+  static auto run(const auto& executor, const auto& dhidden, const auto& dcell, const auto& x, const auto& hidden,
+                  const auto& cell, const auto& weights, const auto& new_cell, const auto& gates,
+                  const lod::LstmCellOptions& options) {
+    return lod::lstm_cell_grad(executor, dhidden, dcell, x, hidden, cell, weights, new_cell, gates,
+                               {.cell_clip = options.cell_clip, .projection_clip = options.projection_clip});
   }
 };
 template <>

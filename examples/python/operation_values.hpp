@@ -189,6 +189,16 @@ struct As<std::vector<X>> {
     return several;
   }
 };
+template <class X>
+  requires is_aggregate_of_operations<X>
+struct As<std::vector<X>> {
+  static inline const std::string hint = "Sequence[" + std::string(As<X>::hint) + "]";
+  static std::vector<X> from(Values& values, pybind11::handle value) {
+    std::vector<X> several;
+    for (const pybind11::handle one : value) several.push_back(As<X>::from(values, one));
+    return several;
+  }
+};
 template <>
 struct As<lod::operation::ImageShapes> {
   static constexpr const char* hint = "TensorLike";
@@ -347,6 +357,7 @@ struct As<X> {
   static constexpr std::string_view hint = reflection::name_of_class<X>();
   static X from(Values& values, pybind11::handle value) {
     X made;
+    if (value.is_none()) return made;
     const auto members = values.members(value, aggregate<X>());
     std::size_t i = 0;
     decompose(made, [&](auto&... member) {
@@ -381,6 +392,8 @@ pybind11::object to_python(std::variant<Xs...>&& one_of) {
   return std::visit([](auto& x) { return to_python(std::move(x)); }, one_of);
 }
 template <class X>
+  requires is_aggregate_of_operations<X> pybind11::object to_python(X&& x);
+template <class X>
 pybind11::object to_python(std::vector<X>&& several) {
   pybind11::list list;
   for (X& one : several) list.append(to_python(std::move(one)));
@@ -409,7 +422,7 @@ struct ResultHint {
     } else if constexpr (std::same_as<X, bool>) {
       return "bool";
     } else if constexpr (std::is_arithmetic_v<X>) {
-      return "int";
+      return std::is_integral_v<X> ? "int" : "float";
     } else {
       return std::is_void_v<X> ? "None" : "LoDTensor";
     }

@@ -297,10 +297,11 @@ void named_tuple(const Aggregate& of, const std::vector<std::string>& hints) {
   py::list members;
   for (std::size_t i = 0; i < names.size(); ++i) members.append(py::make_tuple(names[i], hints[i]));
   const py::object make = py::module_::import("collections").attr("namedtuple");
-  // Weights may be without their last members.
-  const py::object made = name.ends_with("Weights")
-                              ? make(name, names, py::arg("defaults") = py::make_tuple(py::none(), py::none()))
-                              : make(name, names);
+  // Of weights, all but the first two may be omitted, and of layers either direction.
+  const std::size_t needed = name.ends_with("Weights") ? 2 : name.ends_with("Layer") ? 0 : names.size();
+  py::list defaults;
+  for (std::size_t i = needed; i < names.size(); ++i) defaults.append(py::none());
+  const py::object made = make(name, names, py::arg("defaults") = defaults);
   made.attr("__module__") = "lodtensor._core";
   made.attr("_hints") = members;
   named_tuples()[name.c_str()] = made;

@@ -253,6 +253,16 @@ class BesideNumPy(unittest.TestCase):
         self.assertEqual((grads.x.shape, grads.weights.recurrent.shape, trace.table.steps), ((5, 3), (2, 8), 3))
         gru = lt.gru(x, lt.GruWeights(numbers(3, 6), numbers(2, 6)), reset_after=False)
         self.assertEqual((gru.hidden.lod, gru.last_hidden.shape), (LOD, (3, 2)))
+        projected = lt.LstmWeights(numbers(3, 8), numbers(1, 8), projection=numbers(2, 1))
+        self.assertEqual(lt.lstm(x, projected, projection_clip=0.5).last_hidden.shape, (3, 1))
+        layers = [lt.LstmLayer(weights, projected), lt.LstmLayer(backward=lt.LstmWeights(numbers(3, 4), numbers(1, 4)))]
+        stack = lt.stacked_lstm(x, layers)
+        self.assertEqual((stack.hidden.shape, stack.last_hidden.shape, stack.last_cell.shape), ((5, 1), (3, 4), (3, 5)))
+        np.testing.assert_array_equal(stack.last_hidden.numpy()[:, :2], last_hidden.numpy())
+        grads = lt.stacked_lstm_grad(np.ones((5, 1)), x, layers, stack.trace)
+        self.assertEqual(grads.layers[1].backward.input.shape, (3, 4))
+        stack = lt.stacked_gru(x, [lt.GruLayer(lt.GruWeights(numbers(3, 6), numbers(2, 6)))], reset_after=False)
+        self.check(stack.hidden, gru.hidden.numpy())
         h = c = np.zeros((1, 2))
         for row in values[2:]:
             h, c, gates = lt.lstm_cell(row[None], h, c, weights)

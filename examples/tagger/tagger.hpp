@@ -10,6 +10,7 @@
 #include <cmath>
 #include <cstdint>
 #include <string>
+#include <tuple>
 #include <utility>
 #include <vector>
 
@@ -30,14 +31,13 @@ class Tagger {
       : words_(weights({sizes.words, sizes.width}, 0.5, random)),
         word_mean_(words_.shape()),
         word_squares_(words_.shape()) {
-    for (Direction& direction : directions_) {
-      const double limit = 1 / std::sqrt(static_cast<double>(sizes.hidden));
-      direction.lstm.input = weights({sizes.width, 4 * sizes.hidden}, limit, random);
-      direction.lstm.recurrent = weights({sizes.hidden, 4 * sizes.hidden}, limit, random);
-      direction.lstm.bias = Tensor({4 * sizes.hidden});
-      direction.output = weights({sizes.hidden, sizes.tags}, limit, random);
+    const double limit = 1 / std::sqrt(static_cast<double>(sizes.hidden));
+    for (lod::LstmWeights<T>* direction : {&layers_[0].forward, &layers_[0].backward}) {
+      direction->input = weights({sizes.width, 4 * sizes.hidden}, limit, random);
+      direction->recurrent = weights({sizes.hidden, 4 * sizes.hidden}, limit, random);
+      direction->bias = Tensor({4 * sizes.hidden});
     }
-    directions_[1].reverse = true;
+    output_ = weights({2 * sizes.hidden, sizes.tags}, limit, random);
     bias_ = Tensor({1, sizes.tags});
     transition_ = Tensor({sizes.tags + 2, sizes.tags});
     for (const auto& [name, parameter, gradient] : parameters()) {
@@ -62,12 +62,9 @@ class Tagger {
     Tensor dlikelihoods({words.size()});
     dlikelihoods.fill(static_cast<T>(-1.0 / static_cast<double>(std::max<std::int64_t>(words.size(), 1))));
     lod::linear_chain_crf_grad_into(executor, dlikelihoods, emission_, transition_, labels, demission_, dtransition_);
-    for (Direction& d : directions_) {
-      lod::linear_grad_into(executor, demission_, d.result.hidden, d.output, d.dhidden, d.doutput, dbias_);
-      d.gradient = lod::lstm_grad(executor, d.dhidden, vectors_, d.lstm, d.result.trace);
-    }
-    lod::add_into(executor, directions_[0].gradient.x, directions_[1].gradient.x, dvectors_);
-    word_gradient_ = lod::embedding_grad(executor, dvectors_, words, words_.rows());
+    lod::linear_grad_into(executor, demission_, states_of_words_.hidden, output_, dhidden_, doutput_, dbias_);
+    gradient_ = lod::stacked_lstm_grad(executor, dhidden_, vectors_, layers_, states_of_words_.trace);
+    word_gradient_ = lod::embedding_grad(executor, gradient_.x, words, words_.rows());
     return result;
   }
   /// Update number `step`, from 1 on: of the words' vectors only those of words that were there.
@@ -91,13 +88,14 @@ class Tagger {
   /// All but the words' vectors.
   std::vector<Parameter> parameters() {
     std::vector<Parameter> all;
-    for (Direction& d : directions_) {
-      const std::string name = d.reverse ? "backward." : "forward.";
-      all.push_back({name + "input", &d.lstm.input, &d.gradient.weights.input});
-      all.push_back({name + "recurrent", &d.lstm.recurrent, &d.gradient.weights.recurrent});
-      all.push_back({name + "bias", &d.lstm.bias, &d.gradient.weights.bias});
-      all.push_back({name + "output", &d.output, &d.doutput});
+    lod::LstmLayer<T>& gradients = gradient_.layers[0];
+    for (const auto& [name, weights, dweights] : {std::tuple("forward.", &layers_[0].forward, &gradients.forward),
+                                                  {"backward.", &layers_[0].backward, &gradients.backward}}) {
+      all.push_back({name + std::string("input"), &weights->input, &dweights->input});
+      all.push_back({name + std::string("recurrent"), &weights->recurrent, &dweights->recurrent});
+      all.push_back({name + std::string("bias"), &weights->bias, &dweights->bias});
     }
+    all.push_back({"output", &output_, &doutput_});
     all.push_back({"bias", &bias_, &dbias_});
     all.push_back({"transition", &transition_, &dtransition_});
     return all;
@@ -106,16 +104,6 @@ class Tagger {
   Tensor word_gradient(const lod::CpuExecutor& executor) const { return lod::to_dense(executor, word_gradient_); }
 
  private:
-  /// An LSTM, and what its states say of the tags.
-  struct Direction {
-    bool reverse = false;
-    lod::LstmWeights<T> lstm;
-    Tensor output;
-    lod::Lstm<T> result;
-    lod::LstmGrad<T> gradient;
-    Tensor doutput, dhidden;
-  };
-
   static Tensor weights(const lod::Shape& shape, double limit, Random& random) {
     Tensor all(shape);
     for (T& number : all.values()) number = static_cast<T>(random.symmetric(limit));
@@ -123,21 +111,18 @@ class Tagger {
   }
   const Tensor& emission(const lod::CpuExecutor& executor, const Ids& words) {
     lod::embedding_into(executor, words_, words, vectors_);
-    Tensor parts[2];
-    for (int i = 0; i < 2; ++i) {
-      Direction& d = directions_[i];
-      d.result = lod::lstm(executor, vectors_, d.lstm, {.reverse = d.reverse});
-      lod::linear_into(executor, d.result.hidden, d.output, parts[i]);
-    }
-    lod::add_into(executor, parts[0], parts[1], parts[0]);
-    lod::add_into(executor, parts[0], bias_, emission_);
+    lod::stacked_lstm_into(executor, vectors_, layers_, states_of_words_.hidden, states_of_words_.last_hidden,
+                           states_of_words_.last_cell, states_of_words_.trace);
+    lod::linear_into(executor, states_of_words_.hidden, output_, {.bias = bias_}, emission_);
     return emission_;
   }
 
-  Direction directions_[2];
-  Tensor words_, word_mean_, word_squares_, bias_, transition_;
+  lod::LstmLayers<T> layers_ = std::vector<lod::LstmLayer<T>>(1);  ///< one, in both directions
+  Tensor words_, word_mean_, word_squares_, output_, bias_, transition_;
+  lod::StackedLstm<T> states_of_words_;
+  lod::StackedLstmGrad<T> gradient_{{}, std::vector<lod::LstmLayer<T>>(1), {}, {}};
   lod::SelectedRows<T> word_gradient_;
-  Tensor vectors_, emission_, demission_, dvectors_, dbias_, dtransition_;
+  Tensor vectors_, emission_, demission_, dhidden_, doutput_, dbias_, dtransition_;
   struct States {
     Tensor mean, squares;
   };

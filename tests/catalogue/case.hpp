@@ -260,15 +260,37 @@ class Case {
     return {.skip_minus_one = true, .level = level, .row_index = lod::RowIndex::SEQUENCE};
   }
   const auto& lstm_weights() {
-    if (variant(2) == 1) named("with peepholes");
+    if (variant(3) == 1) named("with peepholes");
+    if (variant(3) == 2) named("projected");
     const auto &input = tensor({row_size, 8}), &recurrent = tensor({2, 8}), &bias = tensor({8}),
-               &peepholes = tensor({variant(2) * 6});
-    return store_.made([&] { return lod::LstmWeights<T, Device>{input, recurrent, bias, peepholes}; });
+               &peepholes = tensor({variant(3) == 1 ? 6 : 0}), &projection = tensor({variant(3) == 2 ? 2 : 0, 2});
+    return store_.made([&] { return lod::LstmWeights<T, Device>{input, recurrent, bias, peepholes, projection}; });
   }
   const auto& gru_weights() {
     const auto &input = tensor({row_size, 6}), &recurrent = tensor({2, 6}), &bias = tensor({6}),
                &products = tensor({2});
     return store_.made([&] { return lod::GruWeights<T, Device>{input, recurrent, bias, products}; });
+  }
+  /// Two layers: both directions, and backward alone, projected or with other sizes.
+  const auto& lstm_layers() {
+    const auto &input = tensor({row_size, 8}), &recurrent = tensor({2, 8}), &bias = tensor({8}),
+               &second = tensor({4, 12}), &projected = tensor({2, 12}), &projection = tensor({3, 2});
+    using Weights = lod::LstmWeights<T, Device>;
+    return store_.made([&] {
+      return lod::LstmLayers<T, Device>{
+          {.forward = Weights{input, recurrent, bias}, .backward = Weights{input, recurrent}},
+          {.backward = Weights{.input = second, .recurrent = projected, .projection = projection}}};
+    });
+  }
+  const auto& gru_layers() {
+    const auto &input = tensor({row_size, 6}), &recurrent = tensor({2, 6}), &bias = tensor({6}),
+               &second = tensor({4, 6});
+    using Weights = lod::GruWeights<T, Device>;
+    return store_.made([&] {
+      return lod::GruLayers<T, Device>{
+          {.forward = Weights{input, recurrent, bias}, .backward = Weights{input, recurrent}},
+          {.backward = Weights{second, recurrent}}};
+    });
   }
   /// Networks that are unrolled: h = h' + x, and the output is h + x; where nothing may be worked out, what was given.
   auto cell() const {
@@ -314,8 +336,12 @@ class Case {
   auto& out_array() { return out_as<lod::TensorArray<T, Device>>(); }
   auto& out_lstm() { return out_as<lod::LstmWeights<T, Device>>(); }
   auto& out_gru() { return out_as<lod::GruWeights<T, Device>>(); }
+  auto& out_lstm_layers() { return out_as<lod::LstmLayers<T, Device>>(); }
+  auto& out_gru_layers() { return out_as<lod::GruLayers<T, Device>>(); }
   auto& lstm_trace() { return kept<lod::LstmTrace<T, Device>>(); }
   auto& gru_trace() { return kept<lod::GruTrace<T, Device>>(); }
+  auto& stacked_lstm_trace() { return kept<lod::StackedLstmTrace<T, Device>>(); }
+  auto& stacked_gru_trace() { return kept<lod::StackedGruTrace<T, Device>>(); }
   /// What is changed in place: a dense tensor as row-sparse ones are, and states of it, which begin as zeros.
   Tensor& parameter() {
     return changed<T>(draw([&] { return numbers(lod::LoDTensor<T>(lod::Shape{height, row_size})); }));

@@ -166,16 +166,16 @@ void differences(op::dynamic_rnn_grad, auto& on) {
 }
 // One product for all rows; for each step, here four, a product and the cells; first and last states, in the order of
 // the ranks.
-inline Launches launches(op::lstm) { return {{"", 18}, {"with peepholes", 18}}; }
+inline Launches launches(op::lstm) { return {{"", 18}, {"with peepholes", 18}, {"projected", 26}}; }
 void sample(op::lstm, auto& c) {
   if (!c.is_short()) return;
   const auto hidden = c.weights({c.sequences(), 2}), cell = c.weights({c.sequences(), 2});
   lod::lstm_into(c.executor, c.rows(), c.lstm_weights(),
-                 {.initial_hidden = hidden, .initial_cell = cell, .level = c.level}, c.out(), c.out(), c.out(),
-                 c.lstm_trace());
+                 {.initial_hidden = hidden, .initial_cell = cell, .level = c.level, .projection_clip = 0.5}, c.out(),
+                 c.out(), c.out(), c.lstm_trace());
 }
 // As lstm, backwards, and the gradients by the weights; with peepholes their sums.
-inline Launches launches(op::lstm_grad) { return {{"", 21}, {"with peepholes", 22}}; }
+inline Launches launches(op::lstm_grad) { return {{"", 21}, {"with peepholes", 22}, {"projected", 32}}; }
 void sample(op::lstm_grad, auto& c) {
   if (!c.is_short()) return;
   const auto x = c.rows(), hidden = c.weights({c.sequences(), 2});
@@ -189,10 +189,10 @@ template <class On>
 void differences(op::lstm_grad, On& on) {
   auto input = on.weights({on.row_size, 8}), recurrent = on.weights({2, 8}), bias = on.weights({8});
   auto states = on.weights({on.index.size(on.level), 2}), cells = on.weights({on.index.size(on.level), 2});
-  auto peepholes = on.weights({on.random(0, 1) * 6});
+  auto peepholes = on.weights({on.random(0, 1) * 6}), projection = on.weights({on.random(0, 1) * 2, 2});
   const auto weights = [&] {
     return lod::LstmWeights<double, typename On::Device>{on.there(input), on.there(recurrent), on.there(bias),
-                                                         on.there(peepholes)};
+                                                         on.there(peepholes), on.there(projection)};
   };
   const auto run = [&] {
     const auto hidden = on.there(states), cell = on.there(cells);
@@ -212,6 +212,7 @@ void differences(op::lstm_grad, On& on) {
   check("of the state's weights", recurrent, [](const auto& d) { return d.weights.recurrent; });
   check("of the bias", bias, [](const auto& d) { return d.weights.bias; });
   if (peepholes.rows() > 0) check("of the peepholes", peepholes, [](const auto& d) { return d.weights.peepholes; });
+  if (projection.rows() > 0) check("of the projection", projection, [](const auto& d) { return d.weights.projection; });
   check("of the first state", states, [](const auto& d) { return d.initial_hidden; });
   check("of the first cell", cells, [](const auto& d) { return d.initial_cell; });
 }
@@ -269,15 +270,99 @@ void differences(op::gru_grad, On& on) {
   check("of the products' bias", recurrent_bias, [](const auto& d) { return d.weights.recurrent_bias; });
   check("of the first state", states, [](const auto& d) { return d.initial_hidden; });
 }
+// Three times lstm, with a dropout, and the projected states of a layer; without, three times gru.
+inline Launches launches(op::stacked_lstm) { return {{"", 63}}; }
+void sample(op::stacked_lstm, auto& c) {
+  if (!c.is_short()) return;
+  const auto hidden = c.weights({c.sequences(), 6}), cell = c.weights({c.sequences(), 7});
+  lod::stacked_lstm_into(c.executor, c.rows(), c.lstm_layers(),
+                         {.initial_hidden = hidden, .initial_cell = cell, .level = c.level, .dropout = 0.25, .seed = 3},
+                         c.out(), c.out(), c.out(), c.stacked_lstm_trace());
+}
+inline Launches launches(op::stacked_lstm_grad) { return {{"", 73}}; }
+void sample(op::stacked_lstm_grad, auto& c) {
+  if (!c.is_short()) return;
+  const auto x = c.rows();
+  const auto& layers = c.lstm_layers();
+  const auto& trace = c.given([&] { return lod::stacked_lstm(c.executor, x, layers, {.level = c.level}).trace; });
+  lod::stacked_lstm_grad_into(c.executor, c.weights({c.index.rows(), 2}), x, layers, trace,
+                              {.dlast_cell = c.weights({c.sequences(), 7})}, c.out(), c.out_lstm_layers(), c.out(),
+                              c.out());
+}
+template <class On>
+void differences(op::stacked_lstm_grad, On& on) {
+  using Weights = lod::LstmWeights<double, typename On::Device>;
+  auto input = on.weights({on.row_size, 8}), recurrent = on.weights({2, 8}), second = on.weights({4, 12}),
+       projected = on.weights({2, 12}), projection = on.weights({3, 2});
+  const auto layers = [&] {
+    return lod::LstmLayers<double, typename On::Device>{
+        {.forward = Weights{on.there(input), on.there(recurrent)},
+         .backward = Weights{on.there(input), on.there(recurrent)}},
+        {.backward =
+             Weights{.input = on.there(second), .recurrent = on.there(projected), .projection = on.there(projection)}}};
+  };
+  const auto run = [&] {
+    return lod::stacked_lstm(on.executor, on.there(on.x), layers(), {.level = on.level, .dropout = 0.25, .seed = 1});
+  };
+  const auto check = [&](const char* what, auto& at, const auto& member) {
+    on.check(
+        what, at, [&](const auto&) { return run().hidden; },
+        [&](const auto& dy) {
+          return member(lod::stacked_lstm_grad(on.executor, dy, on.there(on.x), layers(), run().trace))
+              .with_lod(at.lod());
+        });
+  };
+  check("of x", on.x, [](const auto& d) { return d.x; });
+  check("of the second layer's weights", second, [](const auto& d) { return d.layers[1].backward.input; });
+  check("of the projection", projection, [](const auto& d) { return d.layers[1].backward.projection; });
+}
+inline Launches launches(op::stacked_gru) { return {{"", 46}}; }
+void sample(op::stacked_gru, auto& c) {
+  if (!c.is_short()) return;
+  const auto hidden = c.weights({c.sequences(), 6});
+  lod::stacked_gru_into(c.executor, c.rows(), c.gru_layers(), {.initial_hidden = hidden, .level = c.level}, c.out(),
+                        c.out(), c.stacked_gru_trace());
+}
+inline Launches launches(op::stacked_gru_grad) { return {{"", 56}}; }
+void sample(op::stacked_gru_grad, auto& c) {
+  if (!c.is_short()) return;
+  const auto x = c.rows();
+  const auto& layers = c.gru_layers();
+  const auto& trace = c.given([&] { return lod::stacked_gru(c.executor, x, layers, {.level = c.level}).trace; });
+  lod::stacked_gru_grad_into(c.executor, c.weights({c.index.rows(), 2}), x, layers, trace,
+                             {.dlast_hidden = c.weights({c.sequences(), 6})}, c.out(), c.out_gru_layers(), c.out());
+}
+template <class On>
+void differences(op::stacked_gru_grad, On& on) {
+  using Weights = lod::GruWeights<double, typename On::Device>;
+  auto input = on.weights({on.row_size, 6}), recurrent = on.weights({2, 6}), second = on.weights({4, 6});
+  const auto layers = [&] {
+    return lod::GruLayers<double, typename On::Device>{{.forward = Weights{on.there(input), on.there(recurrent)},
+                                                        .backward = Weights{on.there(input), on.there(recurrent)}},
+                                                       {.backward = Weights{on.there(second), on.there(recurrent)}}};
+  };
+  const auto run = [&] { return lod::stacked_gru(on.executor, on.there(on.x), layers(), {.level = on.level}); };
+  const auto check = [&](const char* what, auto& at, const auto& member) {
+    on.check(
+        what, at, [&](const auto&) { return run().hidden; },
+        [&](const auto& dy) {
+          return member(lod::stacked_gru_grad(on.executor, dy, on.there(on.x), layers(), run().trace))
+              .with_lod(at.lod());
+        });
+  };
+  check("of x", on.x, [](const auto& d) { return d.x; });
+  check("of the second layer's weights", second, [](const auto& d) { return d.layers[1].backward.input; });
+}
 // The bias, two products, the cells.
-inline Launches launches(op::lstm_cell) { return {{"", 4}, {"with peepholes", 4}}; }
+inline Launches launches(op::lstm_cell) { return {{"", 4}, {"with peepholes", 4}, {"projected", 6}}; }
 void sample(op::lstm_cell, auto& c) {
   const auto x = c.rows(), hidden = c.weights({c.index.rows(), 2}), cell = c.weights({c.index.rows(), 2});
-  lod::lstm_cell_into(c.executor, x, hidden, cell, c.lstm_weights(), c.out(), c.out(), c.out());
+  lod::lstm_cell_into(c.executor, x, hidden, cell, c.lstm_weights(), {.projection_clip = 0.5}, c.out(), c.out(),
+                      c.out());
 }
 // The states' gradients copied, the weights transposed, the cells; four products; the sums by the bias, and by
 // peepholes.
-inline Launches launches(op::lstm_cell_grad) { return {{"", 12}, {"with peepholes", 14}}; }
+inline Launches launches(op::lstm_cell_grad) { return {{"", 12}, {"with peepholes", 14}, {"projected", 18}}; }
 void sample(op::lstm_cell_grad, auto& c) {
   const lod::Shape shape = {c.index.rows(), 2};
   // Small enough that gates stay away from 0 and 1, near which gradients keep few of their bits.
@@ -293,11 +378,11 @@ void differences(op::lstm_cell_grad, On& on) {
   auto x = on.weights({on.x.rows(), projects ? 3 : 8});
   auto input = on.weights({projects ? 3 : 0, 8}), recurrent = on.weights({2, 8}), bias = on.weights({8});
   auto states = on.weights({on.x.rows(), 2}), cells = on.weights({on.x.rows(), 2});
-  auto peepholes = on.weights({on.random(0, 1) * 6});
+  auto peepholes = on.weights({on.random(0, 1) * 6}), projection = on.weights({on.random(0, 1) * 2, 2});
   const bool of_cell = on.random(0, 1) == 1;
   const auto weights = [&] {
     return lod::LstmWeights<double, typename On::Device>{on.there(input), on.there(recurrent), on.there(bias),
-                                                         on.there(peepholes)};
+                                                         on.there(peepholes), on.there(projection)};
   };
   const auto run = [&] {
     return lod::lstm_cell(on.executor, on.there(x), on.there(states), on.there(cells), weights());
@@ -317,6 +402,7 @@ void differences(op::lstm_cell_grad, On& on) {
   check("of the state's weights", recurrent, [](const auto& d) { return d.weights.recurrent; });
   check("of the bias", bias, [](const auto& d) { return d.weights.bias; });
   if (peepholes.rows() > 0) check("of the peepholes", peepholes, [](const auto& d) { return d.weights.peepholes; });
+  if (projection.rows() > 0) check("of the projection", projection, [](const auto& d) { return d.weights.projection; });
   check("of the state", states, [](const auto& d) { return d.hidden; });
   check("of the cell", cells, [](const auto& d) { return d.cell; });
 }

@@ -22,8 +22,9 @@ template <class Op>
 constexpr bool depends_on_flags =
     is_one_of<Op, op::sequence_conv, op::sequence_conv_grad, op::row_conv, op::row_conv_grad, op::lstm, op::lstm_grad,
               op::lstm_cell, op::lstm_cell_grad, op::gru, op::gru_grad, op::gru_cell, op::gru_cell_grad,
-              op::jagged_dense_bmm, op::jagged_dense_bmm_grad, op::jagged_jagged_bmm, op::jagged_jagged_bmm_grad,
-              op::grouped_linear, op::grouped_linear_grad>;
+              op::stacked_lstm, op::stacked_lstm_grad, op::stacked_gru, op::stacked_gru_grad, op::jagged_dense_bmm,
+              op::jagged_dense_bmm_grad, op::jagged_jagged_bmm, op::jagged_jagged_bmm_grad, op::grouped_linear,
+              op::grouped_linear_grad>;
 #else
 template <class Op>
 constexpr bool depends_on_flags = false;

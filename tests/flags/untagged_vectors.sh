@@ -13,6 +13,8 @@ aggregates='Access|BlockAccess|BlockDesc|CompatibleInfo|ComplexDesc|Converted|Gr
 aggregates+='|LoDTensorDesc|LstmWeightsDesc|MemoryPlan|Model|OpCompatibleMap|OpCompatiblePair|OpDesc|Attr|Var'
 aggregates+='|OpVersionMap|OpVersionPair|PlannedVariable|ProgramDesc|ProgramPart|ReaderDesc|ScalarDesc|TensorDesc'
 aggregates+='|Transfer|Tuple|VarDesc|VarType|Version'
+# Of recurrent networks, with numbers among their members.
+aggregates+='|LstmCellOptions|LstmTrace|StackedGruTrace|StackedLstmTrace'
 work=$(mktemp -d)
 trap 'rm -r "$work"' EXIT
 wrong=0
@@ -25,7 +27,7 @@ for object in "$@"; do
     tee "$work/code" |
     awk -F '\t' '/^<.*>:$/ {name = substr($0, 2, length($0) - 3)} $2 ~ /^v[a-z]/ && name {print name; name = ""}' |
     sort -u | c++filt > "$work/vectors"
-  sed -E "/::($aggregates)::(~?($aggregates)\(|operator=\()/d" "$work/vectors" > "$work/wrong"
+  sed -E "/::($aggregates)(<[^()]*>)?::(~?($aggregates)\(|operator=\()/d" "$work/vectors" > "$work/wrong"
   sed -E '/(C[12]|CI[12][A-Za-z0-9_]+|D[012])E|aSE/d' "$work/untagged" | c++filt >> "$work/wrong"
   echo "$object: $(wc -l < "$work/all") weak functions of the library, $(wc -l < "$work/untagged") without flags in" \
     "their names, $(wc -l < "$work/vectors") of these with AVX code, $(wc -l < "$work/wrong") functions are wrong"

@@ -43,6 +43,11 @@ SelectedRows<T> before(const SelectedRows<T>& result, Before what) {
   alike.value() = before(result.value(), what);
   return alike;
 }
+lod::LstmWeights<float> before(const lod::LstmWeights<float>& result, Before what);
+lod::GruWeights<float> before(const lod::GruWeights<float>& result, Before what);
+template <class Layer>
+  requires requires(const Layer& layer) { layer.backward; }
+Layer before(const Layer& result, Before what) { return {before(result.forward, what), before(result.backward, what)}; }
 template <class X>
 std::vector<X> before(const std::vector<X>& result, Before what) {
   std::vector<X> all;
@@ -57,7 +62,7 @@ lod::TensorArray<float> before(const lod::TensorArray<float>& result, Before wha
 }
 lod::LstmWeights<float> before(const lod::LstmWeights<float>& result, Before what) {
   return {before(result.input, what), before(result.recurrent, what), before(result.bias, what),
-          before(result.peepholes, what)};
+          before(result.peepholes, what), before(result.projection, what)};
 }
 lod::GruWeights<float> before(const lod::GruWeights<float>& result, Before what) {
   return {before(result.input, what), before(result.recurrent, what), before(result.bias, what),

@@ -27,10 +27,11 @@ namespace {
 
 template <class T>
 lod::LstmWeights<T> random_lstm_weights(Engine& engine, std::int64_t inputs, std::int64_t size, bool bias = true,
-                                        bool peepholes = false) {
-  return {small_reals<T>(engine, {inputs, 4 * size}), small_reals<T>(engine, {size, 4 * size}),
+                                        bool peepholes = false, std::int64_t projected = 0) {
+  return {small_reals<T>(engine, {inputs, 4 * size}), small_reals<T>(engine, {projected ? projected : size, 4 * size}),
           bias ? small_reals<T>(engine, {4 * size}) : LoDTensor<T>(),
-          peepholes ? small_reals<T>(engine, {3 * size}) : LoDTensor<T>()};
+          peepholes ? small_reals<T>(engine, {3 * size}) : LoDTensor<T>(),
+          projected ? small_reals<T>(engine, {size, projected}) : LoDTensor<T>()};
 }
 
 /// Hidden state and cell of one sequence.
@@ -38,17 +39,21 @@ struct State {
   std::vector<double> hidden, cell;
 };
 
+/// x, or the limit that it exceeds; 0 is none.
+double clipped(double x, double limit) { return limit > 0 ? std::clamp(x, -limit, limit) : x; }
+
 /// The formulas of the header, for one row.
 template <class T>
-State reference_step(const lod::LstmWeights<T>& w, std::span<const T> x, const State& before) {
-  const std::size_t size = before.hidden.size();
+State reference_step(const lod::LstmWeights<T>& w, std::span<const T> x, const State& before,
+                     const lod::LstmOptions<T>& options) {
+  const std::size_t size = before.cell.size(), width = before.hidden.size();
   const auto gate = [&](std::size_t which, std::size_t j) {
     const std::size_t column = which * size + j;
     double sum = w.bias.rows() > 0 ? static_cast<double>(w.bias.values()[column]) : 0;
     for (std::size_t k = 0; k < x.size(); ++k) {
       sum += static_cast<double>(x[k]) * static_cast<double>(w.input.values()[k * 4 * size + column]);
     }
-    for (std::size_t k = 0; k < size; ++k) {
+    for (std::size_t k = 0; k < width; ++k) {
       sum += before.hidden[k] * static_cast<double>(w.recurrent.values()[k * 4 * size + column]);
     }
     return sum;
@@ -57,11 +62,21 @@ State reference_step(const lod::LstmWeights<T>& w, std::span<const T> x, const S
     return w.peepholes.rows() > 0 ? static_cast<double>(w.peepholes.values()[which * size + j]) * cell : 0;
   };
   State after = before;
+  std::vector<double> shown(size);
   for (std::size_t j = 0; j < size; ++j) {
     const double i = sigmoid(gate(0, j) + seen(0, j, before.cell[j]));
     const double f = sigmoid(gate(1, j) + seen(1, j, before.cell[j]));
-    after.cell[j] = f * before.cell[j] + i * std::tanh(gate(2, j));
-    after.hidden[j] = sigmoid(gate(3, j) + seen(2, j, after.cell[j])) * std::tanh(after.cell[j]);
+    after.cell[j] = clipped(f * before.cell[j] + i * std::tanh(gate(2, j)), options.cell_clip);
+    shown[j] = sigmoid(gate(3, j) + seen(2, j, after.cell[j])) * std::tanh(after.cell[j]);
+  }
+  if (w.projection.rows() == 0) {
+    after.hidden = shown;
+    return after;
+  }
+  for (std::size_t j = 0; j < width; ++j) {
+    double sum = 0;
+    for (std::size_t k = 0; k < size; ++k) sum += shown[k] * static_cast<double>(w.projection.values()[k * width + j]);
+    after.hidden[j] = clipped(sum, options.projection_clip);
   }
   return after;
 }
@@ -72,7 +87,8 @@ void check_run(const lod::Lstm<T>& y, const lod::LoDTensorView<const T>& x, cons
                const lod::LstmOptions<T>& options) {
   const int level = options.level < 0 ? options.level + x.levels() : options.level;
   const LoD index = x.lod();
-  const auto size = static_cast<std::size_t>(weights.recurrent.rows());
+  const auto width = static_cast<std::size_t>(weights.recurrent.rows());
+  const auto size = static_cast<std::size_t>(weights.recurrent.row_size() / 4);
   const auto rows = index.absolute_offsets(level);
   REQUIRE(y.hidden.lod() == index);
   REQUIRE(y.hidden.row_shape() == lod::Shape{weights.recurrent.rows()});
@@ -81,15 +97,17 @@ void check_run(const lod::Lstm<T>& y, const lod::LoDTensorView<const T>& x, cons
   REQUIRE(y.last_hidden.rows() == index.size(level));
   bool same = true;
   for (std::int64_t i = 0; i < index.size(level); ++i) {
-    State state{std::vector<double>(size), std::vector<double>(size)};
-    for (std::size_t j = 0; j < size; ++j) {
+    State state{std::vector<double>(width), std::vector<double>(size)};
+    for (std::size_t j = 0; j < width; ++j) {
       if (options.initial_hidden.rows() > 0) state.hidden[j] = static_cast<double>(options.initial_hidden.row(i)[j]);
+    }
+    for (std::size_t j = 0; j < size; ++j) {
       if (options.initial_cell.rows() > 0) state.cell[j] = static_cast<double>(options.initial_cell.row(i)[j]);
     }
     const std::int64_t begin = rows[static_cast<std::size_t>(i)], end = rows[static_cast<std::size_t>(i) + 1];
     for (std::int64_t t = 0; t < end - begin; ++t) {
       const std::int64_t row = options.reverse ? end - 1 - t : begin + t;
-      state = reference_step<T>(weights, x.row(row), state);
+      state = reference_step<T>(weights, x.row(row), state, options);
       same = same && close_states<T>(y.hidden.row(row), state.hidden);
     }
     same =
@@ -107,8 +125,8 @@ template <class T>
 bool same_grad(const lod::LstmGrad<T>& a, const lod::LstmGrad<T>& b) {
   return same_bits(a.x, b.x) && same_bits(a.weights.input, b.weights.input) &&
          same_bits(a.weights.recurrent, b.weights.recurrent) && same_bits(a.weights.bias, b.weights.bias) &&
-         same_bits(a.weights.peepholes, b.weights.peepholes) && same_bits(a.initial_hidden, b.initial_hidden) &&
-         same_bits(a.initial_cell, b.initial_cell);
+         same_bits(a.weights.peepholes, b.weights.peepholes) && same_bits(a.weights.projection, b.weights.projection) &&
+         same_bits(a.initial_hidden, b.initial_hidden) && same_bits(a.initial_cell, b.initial_cell);
 }
 
 }  // namespace
@@ -141,6 +159,52 @@ TEST_CASE("lstm: agrees with one sequence after the other, for slices of every t
   });
 }
 
+TEST_CASE("lstm: projected states and limits agree with one sequence after the other, slices of every type and level") {
+  for_each_type(FloatingTypes(), []<class T>(std::type_identity<T>) {
+    for_each_random_lod(2, 1, 5, [](Engine& engine, const Lengths& lengths) {
+      for (const auto& sizes : {std::pair<std::int64_t, std::int64_t>(1, 1), {5, 3}, {17, 8}, {3, 19}}) {
+        const std::int64_t size = sizes.first, width = sizes.second;
+        const auto x = real_numbers<T>(engine, LoD::from_lengths(lengths), {4});
+        const auto slice = x.between(random_number(engine, 0, x.size() > 0), x.size());
+        const auto weights = random_lstm_weights<T>(engine, 4, size, size != 3, size == 17, width);
+        const int level = static_cast<int>(random_number(engine, 0, x.levels() - 1));
+        const std::int64_t sequences = slice.lod_view().size(level);
+        const auto hidden = small_reals<T>(engine, {sequences, width}),
+                   cell = small_reals<T>(engine, {sequences, size});
+        INFO("level ", level, ", size ", size, ", width ", width);
+        const lod::LstmOptions<T> plain{.level = level};
+        check_run(lod::lstm(lod::CpuExecutor(2), slice, weights, plain), slice.view(), weights, plain);
+        const lod::LstmOptions<T> limited{.initial_hidden = hidden,
+                                          .initial_cell = cell,
+                                          .reverse = true,
+                                          .level = level,
+                                          .cell_clip = 0.25,
+                                          .projection_clip = 0.125};
+        const auto y = lod::lstm(lod::CpuExecutor(2), slice, weights, limited);
+        check_run(y, slice.view(), weights, limited);
+        CHECK(std::ranges::all_of(y.hidden.values(), [](T h) { return std::abs(static_cast<double>(h)) <= 0.125; }));
+      }
+      // A limit alone, of the cell.
+      const auto x = real_numbers<T>(engine, LoD::from_lengths(lengths), {4});
+      const auto weights = random_lstm_weights<T>(engine, 4, 3);
+      const lod::LstmOptions<T> limited{.cell_clip = 0.125};
+      check_run(lod::lstm(x, weights, limited), x.view(), weights, limited);
+    });
+  });
+}
+
+TEST_CASE("lstm: limits that no number reaches, and a projection by the unit matrix, change no bit") {
+  Engine engine(31);
+  const auto weights = random_lstm_weights<float>(engine, 3, 8);
+  const auto x = real_numbers<float>(engine, LoD::from_lengths({{7, 0, 4}}), {3});
+  const auto y = lod::lstm(x, weights);
+  CHECK(same_run(lod::lstm(x, weights, {.cell_clip = infinity, .projection_clip = 1}), y));
+  auto unit = weights;
+  unit.projection = LoDTensor<float>({8, 8});
+  for (std::int64_t i = 0; i < 8; ++i) unit.projection.row(i)[static_cast<std::size_t>(i)] = 1;
+  CHECK(same_run(lod::lstm(x, unit, {.projection_clip = infinity}), y));
+}
+
 TEST_CASE("lstm: a sequence in two parts, the second with the states that the first left") {
   Engine engine(3);
   const auto weights = random_lstm_weights<double>(engine, 3, 5);
@@ -162,15 +226,16 @@ TEST_CASE("lstm: the same bits for any number of threads, and for a slice as for
     for (const std::int64_t size : {1, 33}) {
       INFO("size ", size);
       Engine engine(4);
-      const auto weights = random_lstm_weights<T>(engine, 20, size, true, size == 33);
+      const auto weights = random_lstm_weights<T>(engine, 20, size, true, size == 33, size == 33 ? 9 : 0);
+      const std::int64_t width = weights.recurrent.rows();
       const std::int64_t count = grain / 320;
       const LoD words = giant_among_short(engine, count, count / 2);
       const auto x = real_numbers<T>(
           engine, LoD::from_lengths({{1, count / 2, 0, count - count / 2 - 1}, words.lengths(0)}), {20});
       const auto slice = x.between(1, 4);
       const auto copy = LoDTensor<T>::copy_of(slice);
-      const auto hidden = small_reals<T>(engine, {slice.lod_view().size(1), size});
-      const lod::LstmOptions<T> options{.initial_hidden = hidden};
+      const auto hidden = small_reals<T>(engine, {slice.lod_view().size(1), width});
+      const lod::LstmOptions<T> options{.initial_hidden = hidden, .projection_clip = 0.5};
       for_each_executor([&](const auto& executor) {
         const auto one = working_alone(executor);
         const auto expected = lod::lstm(one, copy, weights, options);
@@ -237,33 +302,45 @@ TEST_CASE("lstm: gates saturate without overflow, and NaN stays in its sequence"
 
 TEST_CASE("lstm_grad: agrees with differences, by everything and through every result") {
   Engine engine(6);
-  for (const std::int64_t size : {1, 3, 8, 17}) {
+  for (const auto& sizes : {std::pair<std::int64_t, std::int64_t>(1, 1), {3, 3}, {8, 8}, {17, 17}, {8, 3}, {3, 5}}) {
+    const std::int64_t size = sizes.first, width = sizes.second;
     for (const bool reverse : {false, true}) {
       if (size == 17 && reverse) continue;
-      INFO("size ", size, ", reverse ", reverse);
-      auto weights = random_lstm_weights<double>(engine, 3, size, true, size == 3 || size == 17);
+      INFO("size ", size, ", width ", width, ", reverse ", reverse);
+      const bool projects = size != width;
+      auto weights = random_lstm_weights<double>(engine, 3, size, true, size == 3 || size == 17, projects ? width : 0);
       auto x = real_numbers<double>(engine, LoD::from_lengths({{2, 0, 2}, {3, 0, 1, 3}}), {3});
-      auto hidden = small_reals<double>(engine, {4, size}), cell = small_reals<double>(engine, {4, size});
+      auto hidden = small_reals<double>(engine, {4, width}), cell = small_reals<double>(engine, {4, size});
+      // Limits that some numbers reach, and none is near enough for a difference to cross.
+      const double cell_clip = projects && reverse ? 0.3 : 0, projection_clip = projects && reverse ? 0.1 : 0;
       const auto run = [&] {
-        return lod::lstm(x, weights, {.initial_hidden = hidden, .initial_cell = cell, .reverse = reverse});
+        return lod::lstm(x, weights,
+                         {.initial_hidden = hidden,
+                          .initial_cell = cell,
+                          .reverse = reverse,
+                          .cell_clip = cell_clip,
+                          .projection_clip = projection_clip});
       };
-      const LoDTensor<double> none;
       // All three results in one tensor, so that one random gradient goes through each.
       const auto loss = [&](LoDTensor<double>& at, const auto& now) {
         const LoDTensor<double> before = at;
         at = now;
         const auto y = run();
         at = before;
-        LoDTensor<double> all({x.rows() + 8, size});
+        LoDTensor<double> all({(x.rows() + 4) * width + 4 * size});
         auto to = std::copy(y.hidden.values().begin(), y.hidden.values().end(), all.values().begin());
         to = std::copy(y.last_hidden.values().begin(), y.last_hidden.values().end(), to);
         std::copy(y.last_cell.values().begin(), y.last_cell.values().end(), to);
         return all;
       };
       const auto grad = [&](const LoDTensor<double>& d) {
-        const std::int64_t rows = x.rows();
-        return lod::lstm_grad(d.between(0, rows), x, weights, run().trace,
-                              {.dlast_hidden = d.between(rows, rows + 4), .dlast_cell = d.between(rows + 4, rows + 8)});
+        LoDTensor<double> dhidden({x.rows(), width}), dlast({4, width}), dcell({4, size});
+        const double* from = d.data();
+        for (auto* part : {&dhidden, &dlast, &dcell}) {
+          std::copy_n(from, part->values().size(), part->data());
+          from += part->values().size();
+        }
+        return lod::lstm_grad(dhidden, x, weights, run().trace, {.dlast_hidden = dlast, .dlast_cell = dcell});
       };
       const auto check = [&](LoDTensor<double>& at, const auto& member) {
         check_gradient(
@@ -278,9 +355,11 @@ TEST_CASE("lstm_grad: agrees with differences, by everything and through every r
       check(weights.recurrent, [](const auto& d) { return d.weights.recurrent; });
       check(weights.bias, [](const auto& d) { return d.weights.bias; });
       if (weights.peepholes.rows() > 0) check(weights.peepholes, [](const auto& d) { return d.weights.peepholes; });
+      if (projects) check(weights.projection, [](const auto& d) { return d.weights.projection; });
       check(hidden, [](const auto& d) { return d.initial_hidden; });
       check(cell, [](const auto& d) { return d.initial_cell; });
-      CHECK(grad(LoDTensor<double>({x.rows() + 8, size})).initial_hidden.lod() == x.lod().levels_above(1));
+      CHECK(grad(LoDTensor<double>({(x.rows() + 4) * width + 4 * size})).initial_hidden.lod() ==
+            x.lod().levels_above(1));
     }
   }
 }
@@ -336,6 +415,16 @@ TEST_CASE("lstm: bad arguments throw and change nothing") {
   const auto peepholes = with([](auto& w) { w.peepholes = LoDTensor<float>({8}); });
   check_throws<lod::ShapeMismatch>(run(x, peepholes, {}), "lstm: weights.peepholes of 8 numbers, expected 6 or none",
                                    hidden);
+  const auto projection = with([](auto& w) { w.projection = LoDTensor<float>({2, 3}); });
+  check_throws<lod::ShapeMismatch>(run(x, projection, {}), "lstm: weights.projection of shape {2, 3}, expected {2, 2}",
+                                   hidden);
+  const auto cells_differ = with([](auto& w) { w.projection = LoDTensor<float>({3, 2}); });
+  check_throws<lod::ShapeMismatch>(run(x, cells_differ, {}),
+                                   "lstm: weights.recurrent of shape {2, 8}, expected {2, 12}", hidden);
+  check_throws<lod::OutOfRange>(run(x, weights, {.cell_clip = -1}), "lstm: cell_clip -1.000000, expected 0 or more",
+                                hidden);
+  check_throws<lod::OutOfRange>(run(x, weights, {.projection_clip = std::nan("")}),
+                                "lstm: projection_clip nan, expected 0 or more", hidden);
   check_throws<lod::ShapeMismatch>(run(x, weights, {.initial_hidden = three}),
                                    "lstm: initial_hidden: 3 rows, expected 2", hidden);
   check_throws<lod::ShapeMismatch>(run(x, weights, {.initial_cell = wide}),
@@ -363,6 +452,11 @@ TEST_CASE("lstm: bad arguments throw and change nothing") {
   check_throws<lod::ShapeMismatch>(grad(y.hidden, x, lod::LstmTrace<float>(), {}), not_its, dx);
   check_throws<lod::ShapeMismatch>(grad(y.hidden, x, lod::lstm(x, random_lstm_weights<float>(engine, 3, 4)).trace, {}),
                                    not_its, dx);
+  {
+    // The same states, of wider cells.
+    const auto of_wider = lod::lstm(x, random_lstm_weights<float>(engine, 3, 4, true, false, 2));
+    check_throws<lod::ShapeMismatch>(grad(y.hidden, x, of_wider.trace, {}), not_its, dx);
+  }
   check_throws<lod::ShapeMismatch>(grad(cells, x, y.trace, {}), "lstm_grad: dhidden: 2 rows, expected 3", dx);
   check_throws<lod::ShapeMismatch>(grad(y.hidden, x, y.trace, {.dlast_hidden = three}),
                                    "lstm_grad: dlast_hidden: 3 rows, expected 2", dx);
@@ -410,6 +504,20 @@ TEST_CASE("infer_lstm: allows what the operations give, and refuses what they do
       }
     }
   });
+  const lod::LstmWeightsDesc projected{
+      known.input, described(lod::DataType::FP32, {5, 12}), {}, {}, described(lod::DataType::FP32, {3, 5})};
+  const lod::LstmWeightsDesc blanked{known.input, blank(projected.recurrent), {}, {}, projected.projection};
+  for (const auto& weights_of_projected : {projected, blanked}) {
+    const auto y = lod::infer_lstm(described(lod::DataType::FP32, {15, 2}, 1), weights_of_projected);
+    CHECK(y.hidden == described(lod::DataType::FP32, {15, 5}, 1));
+    CHECK(y.last_hidden == described(lod::DataType::FP32, {-1, 5}));
+    CHECK(y.last_cell == described(lod::DataType::FP32, {-1, 3}));
+  }
+  auto narrower = projected;
+  narrower.projection = described(lod::DataType::FP32, {3, 4});
+  CHECK_THROWS_WITH_AS(lod::infer_lstm(described(lod::DataType::FP32, {15, 2}, 1), narrower),
+                       doctest::Contains("lstm: weights.projection: 4 columns, expected 5, the rows of"),
+                       lod::ShapeMismatch);
   const auto x = described(lod::DataType::FP32, {15, -1}, 2);
   const auto y = lod::infer_lstm(x, {known.input, blank(known.recurrent)});
   CHECK(y.hidden == described(lod::DataType::FP32, {15, 3}, 2));
@@ -436,43 +544,52 @@ TEST_CASE("lstm_cell: a loop over steps gives the bits of lstm, products beforeh
     Engine engine(8);
     for (const std::int64_t size : {1, 17}) {
       const lod::CpuExecutor executor(2);
-      const auto weights = random_lstm_weights<T>(engine, 3, size, true, size == 17);
+      const auto weights = random_lstm_weights<T>(engine, 3, size, true, size == 17, size == 17 ? 6 : 0);
+      const std::int64_t width = weights.recurrent.rows();
+      const lod::LstmCellOptions limits{.cell_clip = size == 17 ? 0.3 : 0.0, .projection_clip = size == 17 ? 0.1 : 0.0};
       const auto x = real_numbers<T>(engine, LoD::from_lengths({{2, 0, 5, 1}}), {3});
-      const auto hidden = small_reals<T>(engine, {4, size}), cell = small_reals<T>(engine, {4, size});
-      const auto y = lod::lstm(executor, x, weights, {.initial_hidden = hidden, .initial_cell = cell});
+      const auto hidden = small_reals<T>(engine, {4, width}), cell = small_reals<T>(engine, {4, size});
+      const auto y = lod::lstm(executor, x, weights,
+                               {.initial_hidden = hidden,
+                                .initial_cell = cell,
+                                .cell_clip = limits.cell_clip,
+                                .projection_clip = limits.projection_clip});
       const lod::RankTable table(x.lod());
       const auto first = lod::reorder_lod_tensor_by_rank(executor, hidden, table),
                  first_cell = lod::reorder_lod_tensor_by_rank(executor, cell, table);
-      const lod::LstmWeights<T> without_input{{}, weights.recurrent, {}, weights.peepholes};
+      const lod::LstmWeights<T> without_input{{}, weights.recurrent, {}, weights.peepholes, weights.projection};
       for (const bool is_projected : {false, true}) {
         const auto steps = lod::to_time_major(
             executor, is_projected ? lod::linear(executor, x, weights.input, {.bias = weights.bias}) : x, table);
         const auto& by = is_projected ? without_input : weights;
-        lod::TimeMajor<T> h(table, {size}), c(table, {size}), gates(table, {4 * size});
+        lod::TimeMajor<T> h(table, {width}), c(table, {size}), gates(table, {4 * size});
         // What stands before step t, for the sequences that take it.
         const auto before = [&](const lod::TimeMajor<T>& states, const LoDTensor<T>& initial, std::int64_t t) -> View {
           return (t > 0 ? states.step(t - 1) : initial.view()).between(0, table.active(t));
         };
         for (std::int64_t t = 0; t < table.steps(); ++t) {
-          lod::lstm_cell_into(executor, steps.step(t), before(h, first, t), before(c, first_cell, t), by, h.step(t),
-                              c.step(t), gates.step(t));
+          lod::lstm_cell_into(executor, steps.step(t), before(h, first, t), before(c, first_cell, t), by, limits,
+                              h.step(t), c.step(t), gates.step(t));
         }
         CHECK(same_bits(lod::from_time_major(executor, h, table), y.hidden));
 
         if constexpr (std::is_same_v<T, double>) {
           const auto expected = lod::lstm_grad(executor, y.hidden, x, weights, y.trace);
           lod::LstmWeights<T> dweights{LoDTensor<T>(by.input.shape()), LoDTensor<T>(by.recurrent.shape()),
-                                       LoDTensor<T>(by.bias.shape()), LoDTensor<T>(by.peepholes.shape())};
+                                       LoDTensor<T>(by.bias.shape()), LoDTensor<T>(by.peepholes.shape()),
+                                       LoDTensor<T>(by.projection.shape())};
           lod::TimeMajor<T> dx(table, {steps.values().row_size()});
-          LoDTensor<T> dstate({0, size}), dcell({0, size});
+          LoDTensor<T> dstate({0, width}), dcell({0, size});
           for (std::int64_t t = table.steps(); t-- > 0;) {
             // The gradient with respect to h is h, plus what the next step gave.
-            LoDTensor<T> dh = LoDTensor<T>::copy_of(h.step(t)), dc(dh.shape()), next_state, next_cell;
-            for (std::int64_t i = 0; i < dstate.rows() * size; ++i) dh.data()[i] += dstate.data()[i];
+            LoDTensor<T> dh = LoDTensor<T>::copy_of(h.step(t)), dc({dh.rows(), size}), next_state, next_cell;
+            for (std::int64_t i = 0; i < dstate.rows() * width; ++i) dh.data()[i] += dstate.data()[i];
             std::copy_n(dcell.data(), dcell.rows() * size, dc.data());
-            lod::lstm_cell_grad_into(executor, dh, dc, steps.step(t), before(h, first, t), before(c, first_cell, t), by,
-                                     c.step(t), gates.step(t), {.accumulate = true}, dx.step(t), dweights, next_state,
-                                     next_cell);
+            lod::lstm_cell_grad_into(
+                executor, dh, dc, steps.step(t), before(h, first, t), before(c, first_cell, t), by, c.step(t),
+                gates.step(t),
+                {.accumulate = true, .cell_clip = limits.cell_clip, .projection_clip = limits.projection_clip},
+                dx.step(t), dweights, next_state, next_cell);
             dstate = next_state;
             dcell = next_cell;
           }
@@ -482,7 +599,10 @@ TEST_CASE("lstm_cell: a loop over steps gives the bits of lstm, products beforeh
                    });
           };
           CHECK(same(dweights.recurrent, expected.weights.recurrent));
-          if (size == 17) CHECK(same(dweights.peepholes, expected.weights.peepholes));
+          if (size == 17) {
+            CHECK(same(dweights.peepholes, expected.weights.peepholes));
+            CHECK(same(dweights.projection, expected.weights.projection));
+          }
           CHECK(same(dstate, lod::reorder_lod_tensor_by_rank(expected.initial_hidden, table).between(0, 3)));
           const auto by_batch = lod::from_time_major(executor, dx, table);
           if (!is_projected) {

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 /// @file
-/// lstm and gru against torch::nn::LSTM and torch::nn::GRU on packed sequences, in both directions, with gradients.
+/// lstm, gru and stacked_lstm against torch::nn::LSTM and torch::nn::GRU on packed sequences, in both directions, with
+/// gradients.
 /// Built where Torch is found. Torch knows no empty sequences, so there are none here.
 #define DOCTEST_CONFIG_NO_SHORT_MACRO_NAMES  // Torch has a CHECK of its own
 #include "support/random_batch.hpp"
@@ -208,5 +209,65 @@ DOCTEST_TEST_CASE("gru: results and gradients are those of torch::nn::GRU on pac
       for (std::size_t i = 0; i < dx.values().size(); ++i) dx.values()[i] += d.x.values()[i];
     }
     DOCTEST_CHECK_LT(difference(dx, to_torch(batch.rows(x.grad(), 0, 3))), tolerance);
+  });
+}
+
+DOCTEST_TEST_CASE("stacked_lstm: results and gradients are those of torch::nn::LSTM, in layers, also projected") {
+  for_each_batch([](const Batch& batch, std::int64_t size) {
+    for (const std::int64_t projected : {std::int64_t{0}, size / 2}) {
+      if (projected == 0 && size == 1) continue;
+      DOCTEST_CAPTURE(projected);
+      constexpr std::int64_t layers = 2;
+      const std::int64_t width = projected > 0 ? projected : size;
+      torch::nn::LSTM network(
+          torch::nn::LSTMOptions(3, size).num_layers(layers).bidirectional(true).batch_first(true).proj_size(
+              projected));
+      network->to(torch::kDouble);
+      const auto x = batch.padded();
+      const auto packed = torch::nn::utils::rnn::pack_padded_sequence(x, batch.lengths(), true, false);
+      const auto [packed_output, last] = network->forward_with_packed_input(packed);
+      const auto output = std::get<0>(torch::nn::utils::rnn::pad_packed_sequence(packed_output, true));
+      const auto [last_hidden, last_cell] = last;
+      (output.square().sum() + last_hidden.square().sum() + last_cell.square().sum()).backward();
+
+      const auto theirs = network->named_parameters();
+      const auto named = [&](const char* which, std::int64_t layer, bool reverse) {
+        return theirs[which + std::string("_l") + std::to_string(layer) + (reverse ? "_reverse" : "")];
+      };
+      lod::LstmLayers<double> ours(layers);
+      for (std::int64_t i = 0; i < layers; ++i) {
+        for (const bool reverse : {false, true}) {
+          auto& layer = ours[static_cast<std::size_t>(i)];
+          auto& weights = reverse ? layer.backward : layer.forward;
+          weights = {Tensor({i > 0 ? 2 * width : 3, 4 * size}), Tensor({width, 4 * size}), Tensor({4 * size})};
+          set(weights.input, named("weight_ih", i, reverse).t());
+          set(weights.recurrent, named("weight_hh", i, reverse).t());
+          set(weights.bias, named("bias_ih", i, reverse) + named("bias_hh", i, reverse));
+          if (projected == 0) continue;
+          weights.projection = Tensor({size, projected});
+          set(weights.projection, named("weight_hr", i, reverse).t());
+        }
+      }
+      const auto y = lod::stacked_lstm(batch.x, ours);
+      DOCTEST_CHECK_LT(difference(y.hidden, to_torch(batch.rows(output, 0, 2 * width))), tolerance);
+      // Theirs are by layer and direction first, ours by sequence.
+      DOCTEST_CHECK_LT(difference(y.last_hidden, last_hidden.transpose(0, 1)), tolerance);
+      DOCTEST_CHECK_LT(difference(y.last_cell, last_cell.transpose(0, 1)), tolerance);
+      const auto twice = [](const Tensor& numbers) { return lod::add(numbers, numbers); };
+      const auto d = lod::stacked_lstm_grad(twice(y.hidden), batch.x, ours, y.trace,
+                                            {.dlast_hidden = twice(y.last_hidden), .dlast_cell = twice(y.last_cell)});
+      DOCTEST_CHECK_LT(difference(d.x, to_torch(batch.rows(x.grad(), 0, 3))), tolerance);
+      for (std::int64_t i = 0; i < layers; ++i) {
+        for (const bool reverse : {false, true}) {
+          const auto& layer = d.layers[static_cast<std::size_t>(i)];
+          const auto& gradient = reverse ? layer.backward : layer.forward;
+          DOCTEST_CHECK_LT(difference(gradient.input, named("weight_ih", i, reverse).grad().t()), tolerance);
+          DOCTEST_CHECK_LT(difference(gradient.recurrent, named("weight_hh", i, reverse).grad().t()), tolerance);
+          DOCTEST_CHECK_LT(difference(gradient.bias, named("bias_ih", i, reverse).grad()), tolerance);
+          if (projected == 0) continue;
+          DOCTEST_CHECK_LT(difference(gradient.projection, named("weight_hr", i, reverse).grad().t()), tolerance);
+        }
+      }
+    }
   });
 }

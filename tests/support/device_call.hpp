@@ -61,11 +61,19 @@ void for_each_part(lod::TimeMajor<T, Device>& x, const F& f) {
 }
 template <class T, class Device, class F>
 void for_each_part(lod::LstmWeights<T, Device>& x, const F& f) {
-  for (auto* const part : {&x.input, &x.recurrent, &x.bias, &x.peepholes}) f(*part);
+  for (auto* const part : {&x.input, &x.recurrent, &x.bias, &x.peepholes, &x.projection}) f(*part);
 }
 template <class T, class Device, class F>
 void for_each_part(lod::GruWeights<T, Device>& x, const F& f) {
   for (auto* const part : {&x.input, &x.recurrent, &x.bias, &x.recurrent_bias}) f(*part);
+}
+template <class X, class F>
+  requires requires(X& x) { x.begin()->forward.recurrent; }
+void for_each_part(X& layers, const F& f) {
+  for (auto& layer : layers) {
+    for_each_part(layer.forward, f);
+    for_each_part(layer.backward, f);
+  }
 }
 template <class X, class F>
   requires requires(X& x) { x.begin()->values(); }

@@ -113,8 +113,8 @@ class Replacer {
 template <class Op>
 constexpr Failure failure_of() {
   if (is_one_of<Op, op::sequence_conv_grad, op::row_conv_grad, op::lstm_grad, op::lstm_cell, op::lstm_cell_grad,
-                op::gru_grad, op::gru_cell, op::gru_cell_grad, op::linear_chain_crf_grad, op::linear,
-                op::linear_grad>) {
+                op::gru_grad, op::gru_cell, op::gru_cell_grad, op::stacked_lstm, op::stacked_lstm_grad, op::stacked_gru,
+                op::stacked_gru_grad, op::linear_chain_crf_grad, op::linear, op::linear_grad>) {
     return Failure::CONTENTS_LOST;
   }
   if (is_one_of<Op, op::lod_tensor_to_array, op::array_to_lod_tensor_grad>) return Failure::BY_ELEMENTS;

@@ -40,7 +40,8 @@ LoDTensor<T> numbered(LoDTensor<T> x, int from = 1) {
 /// parents of beams int32.
 using Value = std::variant<LoDTensor<float>, LoDTensor<std::int64_t>, LoDTensor<std::int32_t>, SelectedRows<float>,
                            std::vector<LoDTensor<float>>, std::vector<SelectedRows<float>>, lod::TimeMajor<float>,
-                           lod::TensorArray<float>, lod::LstmWeights<float>, lod::GruWeights<float>>;
+                           lod::TensorArray<float>, lod::LstmWeights<float>, lod::GruWeights<float>,
+                           lod::LstmLayers<float>, lod::GruLayers<float>>;
 using Values = std::vector<Value>;
 
 /// An operation in one of its forms, arguments for it, and empty outputs.

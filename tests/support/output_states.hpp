@@ -62,6 +62,7 @@ struct OutputState {
     add(w.recurrent);
     add(w.bias);
     add(w.peepholes);
+    add(w.projection);
   }
   template <class T>
   void add(const lod::GruWeights<T, lod::Cpu>& w) {
@@ -69,6 +70,12 @@ struct OutputState {
     add(w.recurrent);
     add(w.bias);
     add(w.recurrent_bias);
+  }
+  template <class Layer>
+    requires requires(const Layer& layer) { layer.backward; }
+  void add(const Layer& layer) {
+    add(layer.forward);
+    add(layer.backward);
   }
 
   /// The same but for where it is.

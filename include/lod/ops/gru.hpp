@@ -116,6 +116,88 @@ namespace lod::inline LOD_INTERFACE::inline LOD_TARGET {
 
 namespace operation {
 
+/// Runs gated recurrent units over x, whose arguments have been checked, in one direction.
+template <Executor E, class T, class Options>
+void run_gru(const E& executor, const char* name, const Input<E, T>& x,
+             const GruWeights<T, typename E::device>& weights, const Columns<const T>& initial_hidden,
+             const Options& options, bool reverse, int level, const Columns<T>& hidden, const Columns<T>& last_hidden,
+             GruTrace<T, typename E::device>& trace) {
+  const std::int64_t rows = x.rows(), inputs = x.row_size(), size = weights.recurrent.rows();
+  std::optional<RankTable> next = next_table(trace.table, x.lod_view(), level);
+  const StepOrder<E> order(executor, next ? *next : trace.table, reverse);
+  const auto prepared = [&](const char* output, auto& y, std::int64_t count, std::int64_t row_size) {
+    return prepare(executor, {name, output}, y, PlainRows{count}, {row_size}, {});
+  };
+  const auto gates = prepared("trace.gates", trace.gates, rows, 3 * size);
+  const auto memory = prepared("trace.memory", trace.memory, rows, size);
+  const auto states = prepared("trace.hidden", trace.hidden, rows, size);
+  const auto kept =
+      prepared("trace.initial_hidden", trace.initial_hidden, initial_hidden.data ? order.sequences() : 0, size);
+  const NoTraceOnError no_trace(trace);
+  const T* const initial = order.keep_states(initial_hidden, size, kept);
+  const kernel::Scratch<E, T> products(executor, options.reset_after ? order.widest() * 3 * size : 0);
+
+  order.project(x.data(), inputs, weights.input.data(), given(weights.bias), 3 * size, gates.data());
+  const GruUnits<T> units = gru_units(weights, options.origin_mode);
+  for (std::int64_t t = 0; t < order.steps(); ++t) {
+    const std::int64_t start = order.start(t);
+    gru_step(executor, units, options.reset_after, order.active(t),
+             t > 0 ? states.data() + order.start(t - 1) * size : initial, products.data(),
+             gates.data() + start * 3 * size, memory.data() + start * size, states.data() + start * size);
+  }
+  order.last_states(states.data(), initial, size, last_hidden);
+  order.from_steps(static_cast<const T*>(states.data()), size, hidden);
+  if (next) trace.table = std::move(*next);
+  trace.level = level;
+  trace.reverse = reverse;
+  trace.reset_after = options.reset_after;
+  trace.origin_mode = options.origin_mode;
+}
+
+/// The gradients of `run_gru`, whose arguments have been checked.
+template <Executor E, class T>
+void run_gru_grad(const E& executor, const Columns<const T>& dhidden, const Input<E, T>& x,
+                  const GruWeights<T, typename E::device>& weights, const GruTrace<T, typename E::device>& trace,
+                  const Columns<const T>& dlast_hidden, T* dx, const GruWeightOutputs<T, typename E::device>& dweights,
+                  const Columns<T>& dinitial_hidden) {
+  const std::int64_t rows = x.rows(), inputs = x.row_size(), size = weights.recurrent.rows();
+  const StepOrder<E> order(executor, trace.table, trace.reverse);
+  const T* const initial = given(trace.initial_hidden);
+  const kernel::Scratch<E, T> dgates(executor, rows * 3 * size);
+  // Without `reset_after`, x and h' contribute to the gates in one way, and have one gradient.
+  const kernel::Scratch<E, T> of_products(executor, trace.reset_after ? rows * 3 * size : 0);
+  const kernel::Scratch<E, T>& dproducts = trace.reset_after ? of_products : dgates;
+  const kernel::Scratch<E, T> dsteps(executor, rows * size);
+  // The gradients by rank: with respect to the last states for sequences that the steps so far have not reached,
+  // otherwise with respect to the states before the step.
+  const kernel::Scratch<E, T> dstate(executor, order.sequences() * size);
+  const GruUnits<T> units = gru_units(weights, trace.origin_mode);
+  const GruStepsBack<E, T> back(executor, units, trace.reset_after ? 0 : order.widest());
+  if (dhidden.data) order.to_steps(dhidden, size, dsteps.data());
+  order.to_ranks(dlast_hidden, size, dstate.data());
+  for (std::int64_t t = order.steps(); t-- > 0;) {
+    const std::int64_t start = order.start(t);
+    back.step(trace.reset_after, order.active(t), t > 0 ? trace.hidden.data() + order.start(t - 1) * size : initial,
+              trace.gates.data() + start * 3 * size, trace.memory.data() + start * size,
+              dhidden.data ? dsteps.data() + start * size : nullptr, dstate.data(), dgates.data() + start * 3 * size,
+              dproducts.data() + start * 3 * size);
+  }
+  order.project_grad(x.data(), inputs, weights.input.data(), static_cast<const T*>(dgates.data()), 3 * size, dx,
+                     dweights.input.data(), given(weights.bias) ? dweights.bias.data() : nullptr);
+  const T* const dgiven = dproducts.data();
+  T* const drecurrent = dweights.recurrent.data();
+  if (trace.reset_after) {
+    order.recur_grad(trace.hidden.data(), initial, size, 3 * size, dgiven, 3 * size, drecurrent, 3 * size);
+  } else {
+    order.recur_grad(trace.hidden.data(), initial, size, 2 * size, dgiven, 3 * size, drecurrent, 3 * size);
+    candidate_grad<E, T>(executor, units, rows, trace.memory.data(), dgiven, false, drecurrent + 2 * size);
+  }
+  if (given(weights.recurrent_bias)) {
+    sum_some_columns<E, T>(executor, dgiven, rows, 3 * size, 2 * size, size, false, dweights.recurrent_bias.data());
+  }
+  order.from_ranks(static_cast<const T*>(dstate.data()), size, dinitial_hidden);
+}
+
 template <>
 struct Declared<op::gru>
     : Takes<Tensor, Of<GruWeights>>, WithTyped<GruOptions>, GivesAll<Gru, Tensor, Tensor, Of<GruTrace>> {
@@ -130,7 +212,7 @@ struct Declared<op::gru>
     check_has_level(x, name);
     const int level = detail::resolve_level(options.level, x.levels(), name);
     check_gru_weights(x, weights, name);
-    const std::int64_t rows = x.rows(), inputs = x.row_size(), size = weights.recurrent.rows();
+    const std::int64_t size = weights.recurrent.rows();
     check_states(options.initial_hidden, x.lod_view().size(level), size, {name, "initial_hidden"});
     const SameLevels as_x{x.lod_view()};
     const LevelsAbove above{x.lod_view(), level};
@@ -147,38 +229,10 @@ struct Declared<op::gru>
                                      {"weights.recurrent_bias", weights.recurrent_bias},
                                      {"initial_hidden", options.initial_hidden}};
     check_apart(name, outputs, arguments);
-
-    std::optional<RankTable> next = next_table(trace.table, x.lod_view(), level);
-    const StepOrder<E> order(executor, next ? *next : trace.table, options.reverse);
-    const auto prepared = [&](const char* output, auto& y, const auto& structure, const Shape& row_shape) {
-      return prepare(executor, {name, output}, y, structure, row_shape, {});
-    };
-    const auto out = prepared("hidden", hidden, as_x, {size});
-    const auto out_last = prepared("last_hidden", last_hidden, above, {size});
-    const auto gates = prepared("trace.gates", trace.gates, PlainRows{rows}, {3 * size});
-    const auto memory = prepared("trace.memory", trace.memory, PlainRows{rows}, {size});
-    const auto states = prepared("trace.hidden", trace.hidden, PlainRows{rows}, {size});
-    const auto kept =
-        prepared("trace.initial_hidden", trace.initial_hidden, PlainRows{options.initial_hidden.rows()}, {size});
-    const NoTraceOnError no_trace(trace);
-    const T* const initial = order.keep_states(options.initial_hidden, size, kept);
-    const kernel::Scratch<E, T> products(executor, options.reset_after ? order.widest() * 3 * size : 0);
-
-    order.project(x.data(), inputs, weights.input.data(), given(weights.bias), 3 * size, gates.data());
-    const GruUnits<T> units = gru_units(weights, options.origin_mode);
-    for (std::int64_t t = 0; t < order.steps(); ++t) {
-      const std::int64_t start = order.start(t);
-      gru_step(executor, units, options.reset_after, order.active(t),
-               t > 0 ? states.data() + order.start(t - 1) * size : initial, products.data(),
-               gates.data() + start * 3 * size, memory.data() + start * size, states.data() + start * size);
-    }
-    order.last_states(states.data(), initial, size, out_last.data());
-    order.from_steps(states.data(), size, out.data());
-    if (next) trace.table = std::move(*next);
-    trace.level = level;
-    trace.reverse = options.reverse;
-    trace.reset_after = options.reset_after;
-    trace.origin_mode = options.origin_mode;
+    const auto out = prepare(executor, {name, "hidden"}, hidden, as_x, {size}, {});
+    const auto out_last = prepare(executor, {name, "last_hidden"}, last_hidden, above, {size}, {});
+    run_gru<E, T>(executor, name, x, weights, all_columns(options.initial_hidden, size), options, options.reverse,
+                  level, {out.data(), size}, {out_last.data(), size}, trace);
   }
 };
 
@@ -195,11 +249,10 @@ struct Declared<op::gru_grad> : Takes<Tensor, Tensor, Of<GruWeights>, Of<GruTrac
                   const GruGradOptions<T, typename E::device>& options, const To<E, T>& dx,
                   GruWeights<T, typename E::device>& dweights, const To<E, T>& dinitial_hidden) {
     check_gru_weights(x, weights, name);
-    const std::int64_t rows = x.rows(), inputs = x.row_size(), size = weights.recurrent.rows();
+    const std::int64_t size = weights.recurrent.rows();
     check_trace(trace, x, size, name);
-    const std::int64_t sequences = trace.table.size();
-    check_states(dhidden, rows, size, {name, "dhidden"});
-    check_states(options.dlast_hidden, sequences, size, {name, "dlast_hidden"});
+    check_states(dhidden, x.rows(), size, {name, "dhidden"});
+    check_states(options.dlast_hidden, trace.table.size(), size, {name, "dlast_hidden"});
     const SameLevels as_x{x.lod_view()};
     const LevelsAbove above{x.lod_view(), trace.level};
     const OtherMemory outputs[] = {{"dx", dx},
@@ -221,48 +274,10 @@ struct Declared<op::gru_grad> : Takes<Tensor, Tensor, Of<GruWeights>, Of<GruTrac
                                      {"dlast_hidden", options.dlast_hidden}};
     check_apart(name, outputs, arguments);
     const auto out = prepare(executor, {name, "dx"}, dx, as_x, x.row_shape(), {});
-    const auto out_input = prepare_like(executor, {name, "dweights.input"}, dweights.input, weights.input);
-    const auto out_recurrent =
-        prepare_like(executor, {name, "dweights.recurrent"}, dweights.recurrent, weights.recurrent);
-    const auto out_bias = prepare_like(executor, {name, "dweights.bias"}, dweights.bias, weights.bias);
-    const auto dbias =
-        prepare_like(executor, {name, "dweights.recurrent_bias"}, dweights.recurrent_bias, weights.recurrent_bias);
+    const auto out_weights = prepare_gru_weights(executor, name, dweights, weights);
     const auto out_hidden = prepare(executor, {name, "dinitial_hidden"}, dinitial_hidden, above, {size}, {});
-
-    const StepOrder<E> order(executor, trace.table, trace.reverse);
-    const T* const initial = given(trace.initial_hidden);
-    const kernel::Scratch<E, T> dgates(executor, rows * 3 * size);
-    // Without `reset_after`, x and h' contribute to the gates in one way, and have one gradient.
-    const kernel::Scratch<E, T> of_products(executor, trace.reset_after ? rows * 3 * size : 0);
-    const kernel::Scratch<E, T>& dproducts = trace.reset_after ? of_products : dgates;
-    const kernel::Scratch<E, T> dsteps(executor, rows * size);
-    // The gradients by rank: with respect to the last states for sequences that the steps so far have not reached,
-    // otherwise with respect to the states before the step.
-    const kernel::Scratch<E, T> dstate(executor, sequences * size);
-    const GruUnits<T> units = gru_units(weights, trace.origin_mode);
-    const GruStepsBack<E, T> back(executor, units, trace.reset_after ? 0 : order.widest());
-    if (given(dhidden)) order.to_steps(dhidden.data(), size, dsteps.data());
-    order.to_ranks(given(options.dlast_hidden), size, dstate.data());
-    for (std::int64_t t = order.steps(); t-- > 0;) {
-      const std::int64_t start = order.start(t);
-      back.step(trace.reset_after, order.active(t), t > 0 ? trace.hidden.data() + order.start(t - 1) * size : initial,
-                trace.gates.data() + start * 3 * size, trace.memory.data() + start * size,
-                given(dhidden) ? dsteps.data() + start * size : nullptr, dstate.data(),
-                dgates.data() + start * 3 * size, dproducts.data() + start * 3 * size);
-    }
-    order.project_grad(x.data(), inputs, weights.input.data(), static_cast<const T*>(dgates.data()), 3 * size,
-                       out.data(), out_input.data(), given(weights.bias) ? out_bias.data() : nullptr);
-    const T* const dgiven = dproducts.data();
-    if (trace.reset_after) {
-      order.recur_grad(trace.hidden.data(), initial, size, 3 * size, dgiven, 3 * size, out_recurrent.data(), 3 * size);
-    } else {
-      order.recur_grad(trace.hidden.data(), initial, size, 2 * size, dgiven, 3 * size, out_recurrent.data(), 3 * size);
-      candidate_grad<E, T>(executor, units, rows, trace.memory.data(), dgiven, false, out_recurrent.data() + 2 * size);
-    }
-    if (given(weights.recurrent_bias)) {
-      sum_some_columns<E, T>(executor, dgiven, rows, 3 * size, 2 * size, size, false, dbias.data());
-    }
-    order.from_ranks(dstate.data(), size, out_hidden.data());
+    run_gru_grad<E, T>(executor, all_columns(dhidden, size), x, weights, trace, all_columns(options.dlast_hidden, size),
+                       out.data(), out_weights, {out_hidden.data(), size});
   }
 };
 
@@ -295,9 +310,7 @@ inline constexpr operation::CallInto<op::gru_grad> gru_grad_into{};
 inline GruDesc infer_gru(const LoDTensorDesc& x, const GruWeightsDesc& weights, const GruDescOptions& options = {}) {
   infer::Batch hidden = infer::batch_for<op::gru>(x, "gru");
   infer::Batch last = hidden.pooled(options.level, "gru");
-  const std::int64_t size = operation::infer_hidden_size(hidden, weights.input, weights.recurrent, 3, "gru");
-  operation::infer_vector(weights.bias, hidden.type, infer::product({3, size}, "gru"), "gru: weights.bias");
-  operation::infer_vector(weights.recurrent_bias, hidden.type, size, "gru: weights.recurrent_bias");
+  const std::int64_t size = operation::infer_gru_size(hidden, weights, "gru");
   hidden.row_shape = last.row_shape = {size};
   operation::infer_initial(options.initial_hidden, last, "gru: initial_hidden");
   return {hidden, last};

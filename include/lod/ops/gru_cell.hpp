@@ -254,6 +254,23 @@ GruUnits<T> gru_units(const GruWeights<T, Device>& weights, bool origin_mode) {
           origin_mode};
 }
 
+/// Gradients with respect to the weights, prepared.
+template <class T, class Device>
+struct GruWeightOutputs {
+  Output<T, Device> input, recurrent, bias, recurrent_bias;
+};
+template <Executor E, class T, class Device>
+GruWeightOutputs<T, Device> prepare_gru_weights(const E& executor, const char* name, GruWeights<T, Device>& dweights,
+                                                const GruWeights<T, Device>& weights, bool adds = false) {
+  const auto prepared = [&](const char* which, auto& dweight, const auto& weight) {
+    return prepare_sum(executor, {name, which}, dweight, weight, adds);
+  };
+  return {prepared("dweights.input", dweights.input, weights.input),
+          prepared("dweights.recurrent", dweights.recurrent, weights.recurrent),
+          prepared("dweights.bias", dweights.bias, weights.bias),
+          prepared("dweights.recurrent_bias", dweights.recurrent_bias, weights.recurrent_bias)};
+}
+
 template <class T, class Device>
 struct Unfilled<GruWeights<T, Device>> {
   template <class Resource>
@@ -347,13 +364,7 @@ struct Declared<op::gru_cell_grad> : Takes<Tensor, Tensor, Tensor, Of<GruWeights
     const bool after = options.reset_after, adds = options.accumulate;
     const bool projects = is_projected(x, weights.input, columns);
     const SameLevels as_x{x.lod_view()};
-    const auto prepared = [&](const char* which, auto& dweight, const auto& weight) {
-      return prepare_sum(executor, {name, which}, dweight, weight, adds);
-    };
-    const auto out_input = prepared("dweights.input", dweights.input, weights.input);
-    const auto out_recurrent = prepared("dweights.recurrent", dweights.recurrent, weights.recurrent);
-    const auto out_bias = prepared("dweights.bias", dweights.bias, weights.bias);
-    const auto dbias = prepared("dweights.recurrent_bias", dweights.recurrent_bias, weights.recurrent_bias);
+    const auto out_weights = prepare_gru_weights(executor, name, dweights, weights, adds);
     const auto out = prepare(executor, {name, "dx"}, dx, as_x, x.row_shape(), {});
     const auto out_hidden = prepare(executor, {name, "dhidden"}, dhidden_before, as_x, {size}, {});
 
@@ -365,16 +376,19 @@ struct Declared<op::gru_cell_grad> : Takes<Tensor, Tensor, Tensor, Of<GruWeights
     copy_states(executor, dhidden, rows * size, out_hidden.data());
     back.step(after, rows, given(hidden), gates.data(), memory.data(), nullptr, out_hidden.data(), dgates, dproducts);
     if (projects) {
-      cell_gates_grad<E, T>(executor, x, weights.input, dgates, columns, adds, out_input.data(), out.data());
+      cell_gates_grad<E, T>(executor, x, weights.input, dgates, columns, adds, out_weights.input.data(), out.data());
     }
     recurrent_grad<E, T>(executor, hidden, size, after ? columns : 2 * size, dproducts, columns, adds,
-                         out_recurrent.data());
+                         out_weights.recurrent.data());
     if (!after) {
-      candidate_grad<E, T>(executor, units, rows, memory.data(), dproducts, adds, out_recurrent.data() + 2 * size);
+      candidate_grad<E, T>(executor, units, rows, memory.data(), dproducts, adds,
+                           out_weights.recurrent.data() + 2 * size);
     }
-    if (given(weights.bias)) sum_some_columns<E, T>(executor, dgates, rows, columns, 0, columns, adds, out_bias.data());
+    if (given(weights.bias))
+      sum_some_columns<E, T>(executor, dgates, rows, columns, 0, columns, adds, out_weights.bias.data());
     if (given(weights.recurrent_bias)) {
-      sum_some_columns<E, T>(executor, dproducts, rows, columns, 2 * size, size, adds, dbias.data());
+      sum_some_columns<E, T>(executor, dproducts, rows, columns, 2 * size, size, adds,
+                             out_weights.recurrent_bias.data());
     }
   }
 };
@@ -402,16 +416,27 @@ inline constexpr operation::CallInto<op::gru_cell> gru_cell_into{};
 inline constexpr operation::Call<op::gru_cell_grad> gru_cell_grad{};
 inline constexpr operation::CallInto<op::gru_cell_grad> gru_cell_grad_into{};
 
+namespace operation {
+
+/// The numbers of a state, from the weights' descriptions. Throws ShapeMismatch for weights that do not fit.
+inline std::int64_t infer_gru_size(const infer::Batch& x, const GruWeightsDesc& weights, const char* what,
+                                   bool may_omit_input = false) {
+  const auto named = [&](const char* member) { return detail::text({what, ": weights.", member}); };
+  const std::int64_t size = infer_hidden_size(x, weights.input, weights.recurrent, 3, what, may_omit_input);
+  infer_vector(weights.bias, x.type, infer::product({3, size}, what), named("bias").c_str());
+  infer_vector(weights.recurrent_bias, x.type, size, named("recurrent_bias").c_str());
+  return size;
+}
+
+}  // namespace operation
+
 /// The result of `gru_cell`, described: see <lod/infer.hpp>.
 inline GruCellDesc infer_gru_cell(const LoDTensorDesc& x, const LoDTensorDesc& hidden, const GruWeightsDesc& weights,
                                   const GruCellOptions& = {}) {
   infer::Batch states = infer::batch_for<op::gru_cell>(x, "gru_cell"), gates = states;
-  const std::int64_t size = operation::infer_hidden_size(states, weights.input, weights.recurrent, 3, "gru_cell", true);
-  const std::int64_t columns = infer::product({3, size}, "gru_cell");
-  operation::infer_vector(weights.bias, states.type, columns, "gru_cell: weights.bias");
-  operation::infer_vector(weights.recurrent_bias, states.type, size, "gru_cell: weights.recurrent_bias");
+  const std::int64_t size = operation::infer_gru_size(states, weights, "gru_cell", true);
   states.row_shape = {size};
-  gates.row_shape = {columns};
+  gates.row_shape = {infer::product({3, size}, "gru_cell")};
   operation::infer_initial(hidden, states, "gru_cell: hidden");
   return {states, gates, states};
 }

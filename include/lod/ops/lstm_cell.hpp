@@ -19,13 +19,13 @@
 #include <lod/ops/declaration.hpp>
 #include <lod/ops/infer.hpp>
 #include <lod/ops/lstm_steps.hpp>
+#include <lod/ops/lstm_units.hpp>
 #include <lod/ops/matrix_product.hpp>
 #include <lod/ops/recurrent.hpp>
 #include <lod/ops/recurrent_cell.hpp>
 
 #include <cstdint>
-#include <optional>
-#include <utility>
+#include <string>
 
 namespace lod::inline LOD_INTERFACE::op {
 struct lstm_cell : elements::Floating {
@@ -46,6 +46,8 @@ struct LstmWeights {
   LoDTensor<T, Device> recurrent = {};  ///< {n, 4 n}: Ui Uf Ug Uo
   LoDTensor<T, Device> bias = {};       ///< 4 n numbers: bi bf bg bo; optional
   LoDTensor<T, Device> peepholes = {};  ///< 3 n numbers: Pi Pf Po; optional
+  /// {n, p}: states are o * tanh(c) times this, so that they have p numbers, and `recurrent` is {p, 4 n}; optional
+  LoDTensor<T, Device> projection = {};
 };
 
 /// The result of `lstm_cell`: a row for each row of x, LoD as x.
@@ -56,11 +58,19 @@ struct LstmCell {
   LoDTensor<T, Device> gates;   ///< i, f, g, o, for `lstm_cell_grad`
 };
 
-/// The options of `lstm_cell_grad`.
+/// The options of `lstm_cell`, which are as those of `lstm`.
+struct LstmCellOptions {
+  double cell_clip = 0;
+  double projection_clip = 0;
+};
+
+/// The options of `lstm_cell_grad`: those of `lstm_cell`, and more.
 struct LstmCellGradOptions {
   /// Whether gradients with respect to the weights are added to the outputs' values, as in a loop over steps that
   /// begins with zeros; the outputs must then have the shapes of the weights. By default they are overwritten.
   bool accumulate = false;
+  double cell_clip = 0;
+  double projection_clip = 0;
 };
 
 /// The result of `lstm_cell_grad`: the gradients with respect to the arguments of `lstm_cell`.
@@ -72,12 +82,14 @@ struct LstmCellGrad {
   LoDTensor<T, Device> cell;
 };
 
-/// The weights of `lstm`, described. An omitted bias has no dimension, or no row; likewise omitted peepholes.
+/// The weights of `lstm`, described. An omitted bias has no dimension, or no row; likewise omitted peepholes and an
+/// omitted projection.
 struct LstmWeightsDesc {
   LoDTensorDesc input;
   LoDTensorDesc recurrent;
   LoDTensorDesc bias = {};
   LoDTensorDesc peepholes = {};
+  LoDTensorDesc projection = {};
 };
 
 /// The result of `lstm_cell`, described.
@@ -93,100 +105,67 @@ namespace lod::inline LOD_INTERFACE::inline LOD_TARGET {
 
 namespace operation {
 
-/// The arguments of a step besides the states.
-template <class T>
-struct LstmUnits {
-  std::int64_t size;
-  kernel::LstmOrder order;
-  const T* recurrent;  ///< {size, 4 size}
-  const T* bias;       ///< added to the contributions of x, in the order of the gates; null for zeros
-  const T* peepholes;  ///< null for zeros
-  std::optional<kernel::LstmFunctions> functions = {};  ///< replace those of `lstm`
+/// The numbers of a cell and of a state.
+struct LstmSizes {
+  std::int64_t cell, state;
 };
-
-/// Launches a step with peepholes, or its gradient, passing the units' functions after `arguments`.
-template <template <class...> class Step, Executor E, class T, class... Arguments>
-void launch_with_peepholes(const E& executor, const LstmUnits<T>& units, std::int64_t active,
-                           const Arguments&... arguments) {
-  if (const auto& f = units.functions) {
-    using Function = kernel::StepFunction;
-    launch(kernel::StepStates(), executor, active,
-           Step<T, Function, Function>{units.size, units.order, arguments..., f->gates, f->candidate, f->cell,
-                                       f->cell_limit});
-  } else {
-    launch(kernel::StepStates(), executor, active, Step<T>{units.size, units.order, arguments...});
-  }
+template <class T, class Device>
+LstmSizes lstm_sizes(const LstmWeights<T, Device>& weights) {
+  const std::int64_t state = weights.recurrent.rows();
+  return {given(weights.projection) ? weights.projection.rows() : state, state};
 }
 
-/// One step of `active` sequences from the states before it, null for zeros. `gates` holds the contributions of x, on
-/// return i, f, g and o.
-template <Executor E, class T>
-void lstm_step(const E& executor, const LstmUnits<T>& units, std::int64_t active, const T* hidden_before,
-               const T* cell_before, T* gates, T* cell, T* hidden) {
-  const std::int64_t size = units.size;
-  if (hidden_before) {
-    matrix_product(executor, false, false, active, 4 * size, size, 1, hidden_before, size, units.recurrent, 4 * size, 1,
-                   gates, 4 * size);
-  }
-  if (units.bias || units.peepholes || units.functions) {
-    launch_with_peepholes<kernel::PeepholeLstmStep>(executor, units, active, units.bias, units.peepholes, cell_before,
-                                                    gates, cell, hidden);
-  } else {
-    launch(kernel::StepStates(), executor, active, kernel::LstmStep<T>{size, cell_before, gates, cell, hidden});
-  }
+/// Throws OutOfRange for a limit that is none.
+inline void check_clip(double clip, const char* what, const char* name) {
+  if (clip >= 0) return;
+  throw OutOfRange(detail::text({what, ": ", name, " ", std::to_string(clip), ", expected 0 or more"}));
 }
-
-/// The steps of the gradient, from the last to the first.
-template <Executor E, class T>
-class LstmStepsBack {
- public:
-  LstmStepsBack(const E& executor, const LstmUnits<T>& units)
-      : executor_(executor), units_(units), recurrent_(executor, 4 * units.size * units.size) {
-    // Transposed once, so that the product of each step, which may have few rows, can read it in place.
-    launch(kernel::TransposeMatrix(), executor, units.recurrent, units.size, 4 * units.size, recurrent_.data());
-  }
-  /// Takes the gradients with respect to the states after the step: `dhidden` (may be null) plus `dstate`, and `dcell`.
-  /// Writes those with respect to the states before it to `dstate` and `dcell`, and with respect to the gates to
-  /// `dgates`. `dpeepholes` as in PeepholeLstmStepGrad.
-  void step(std::int64_t active, const T* gates, const T* cell_before, const T* cell, const T* dhidden, T* dstate,
-            T* dcell, T* dgates, T* dpeepholes) const {
-    const std::int64_t size = units_.size;
-    if (units_.bias || units_.peepholes || units_.functions) {
-      launch_with_peepholes<kernel::PeepholeLstmStepGrad>(executor_, units_, active, units_.peepholes, gates,
-                                                          cell_before, cell, dhidden, dstate, dcell, dgates,
-                                                          dpeepholes);
-    } else {
-      launch(kernel::StepStates(), executor_, active,
-             kernel::LstmStepGrad<T>{size, gates, cell_before, cell, dhidden, dstate, dcell, dgates});
-    }
-    matrix_product<E, T>(executor_, false, false, active, size, 4 * size, 1, dgates, 4 * size, recurrent_.data(), size,
-                         0, dstate, size);
-  }
-
- private:
-  const E& executor_;
-  LstmUnits<T> units_;
-  kernel::Scratch<E, T> recurrent_;
-};
-
-/// Throws ShapeMismatch for weights that do not fit the rows of x.
-template <class X, class T, class Device>
-void check_lstm_weights(const X& x, const LstmWeights<T, Device>& weights, const char* what,
+/// Throws ShapeMismatch for weights that do not fit the rows of x, OutOfRange for limits that are none.
+template <class X, class T, class Device, class Options>
+void check_lstm_weights(const X& x, const LstmWeights<T, Device>& weights, const Options& options, const char* what,
                         bool may_omit_input = false) {
-  const std::int64_t size = weights.recurrent.rows();
-  check_weights(weights.recurrent, size, 4 * size, what, "weights.recurrent");
+  const auto [size, width] = lstm_sizes(weights);
+  check_weights(weights.recurrent, width, 4 * size, what, "weights.recurrent");
   if (!may_omit_input || is_projected(x, weights.input, 4 * size)) {
     check_weights(weights.input, x.row_size(), 4 * size, what, "weights.input");
   }
   check_bias(weights.bias, 4 * size, what, "weights.bias");
   check_bias(weights.peepholes, 3 * size, what, "weights.peepholes");
+  if (given(weights.projection)) check_weights(weights.projection, size, width, what, "weights.projection");
+  check_clip(options.cell_clip, what, "cell_clip");
+  check_clip(options.projection_clip, what, "projection_clip");
 }
 
 /// The units for weights in the order i, f, g, o. Their bias is already in the contributions of x.
+template <class T, class Device, class Options>
+LstmUnits<T> lstm_units(const LstmWeights<T, Device>& weights, const Options& options) {
+  using A = kernel::Accumulator<T>;
+  const auto [size, width] = lstm_sizes(weights);
+  return {.size = size,
+          .order = {0, size, 2 * size, 3 * size},
+          .recurrent = weights.recurrent.data(),
+          .bias = nullptr,
+          .peepholes = given(weights.peepholes),
+          .cell_clip = static_cast<A>(options.cell_clip),
+          .projection = {given(weights.projection), width, static_cast<A>(options.projection_clip)}};
+}
+
+/// Gradients with respect to the weights, prepared.
 template <class T, class Device>
-LstmUnits<T> lstm_units(const LstmWeights<T, Device>& weights) {
-  const std::int64_t size = weights.recurrent.rows();
-  return {size, {0, size, 2 * size, 3 * size}, weights.recurrent.data(), nullptr, given(weights.peepholes)};
+struct LstmWeightOutputs {
+  Output<T, Device> input, recurrent, bias, peepholes, projection;
+};
+template <Executor E, class T, class Device>
+LstmWeightOutputs<T, Device> prepare_lstm_weights(const E& executor, const char* name, LstmWeights<T, Device>& dweights,
+                                                  const LstmWeights<T, Device>& weights, bool adds = false) {
+  const auto prepared = [&](const char* which, auto& dweight, const auto& weight) {
+    return prepare_sum(executor, {name, which}, dweight, weight, adds);
+  };
+  return {prepared("dweights.input", dweights.input, weights.input),
+          prepared("dweights.recurrent", dweights.recurrent, weights.recurrent),
+          prepared("dweights.bias", dweights.bias, weights.bias),
+          prepared("dweights.peepholes", dweights.peepholes, weights.peepholes),
+          prepared("dweights.projection", dweights.projection, weights.projection)};
 }
 
 template <class T, class Device>
@@ -194,12 +173,13 @@ struct Unfilled<LstmWeights<T, Device>> {
   template <class Resource>
   static LstmWeights<T, Device> from(Resource* resource) {
     using One = LoDTensor<T, Device>;
-    return {One(resource), One(resource), One(resource), One(resource)};
+    return {One(resource), One(resource), One(resource), One(resource), One(resource)};
   }
 };
 
 template <>
 struct Declared<op::lstm_cell> : Takes<Tensor, Tensor, Tensor, Of<LstmWeights>>,
+                                 With<LstmCellOptions>,
                                  GivesAll<LstmCell, Tensor, Tensor, Tensor> {
   static constexpr const char* name = "lstm_cell";
   using Gradient = op::lstm_cell_grad;
@@ -207,14 +187,15 @@ struct Declared<op::lstm_cell> : Takes<Tensor, Tensor, Tensor, Of<LstmWeights>>,
   using Kernels = kernel::Instances<
       kernel::Instance<kernel::StepStates, kernel::LstmStep<T>>,
       kernel::Instance<kernel::StepStates, kernel::PeepholeLstmStep<T>>,
-      kernel::Instance<kernel::StepStates, kernel::PeepholeLstmStep<T, kernel::StepFunction, kernel::StepFunction>>>;
+      kernel::Instance<kernel::StepStates, kernel::PeepholeLstmStep<T, kernel::StepFunction, kernel::StepFunction>>,
+      kernel::Instance<kernel::StepStates, kernel::LstmProjected<T>>>;
   template <Executor E, class T>
   static void run(const E& executor, const Input<E, T>& x, const Input<E, T>& hidden, const Input<E, T>& cell,
-                  const LstmWeights<T, typename E::device>& weights, const To<E, T>& new_hidden,
-                  const To<E, T>& new_cell, const To<E, T>& gates) {
-    check_lstm_weights(x, weights, name, true);
-    const LstmUnits<T> units = lstm_units(weights);
-    check_states(hidden, x.rows(), units.size, {name, "hidden"});
+                  const LstmWeights<T, typename E::device>& weights, const LstmCellOptions& options,
+                  const To<E, T>& new_hidden, const To<E, T>& new_cell, const To<E, T>& gates) {
+    check_lstm_weights(x, weights, options, name, true);
+    const LstmUnits<T> units = lstm_units(weights, options);
+    check_states(hidden, x.rows(), units.width(), {name, "hidden"});
     check_states(cell, x.rows(), units.size, {name, "cell"});
     const OtherMemory outputs[] = {{"hidden", new_hidden}, {"cell", new_cell}, {"gates", gates}};
     const OtherMemory arguments[] = {{"x", x},
@@ -223,15 +204,17 @@ struct Declared<op::lstm_cell> : Takes<Tensor, Tensor, Tensor, Of<LstmWeights>>,
                                      {"weights.input", weights.input},
                                      {"weights.recurrent", weights.recurrent},
                                      {"weights.bias", weights.bias},
-                                     {"weights.peepholes", weights.peepholes}};
+                                     {"weights.peepholes", weights.peepholes},
+                                     {"weights.projection", weights.projection}};
     check_apart(name, outputs, arguments);
     const SameLevels as_x{x.lod_view()};
-    const auto out_hidden = prepare(executor, {name, "hidden"}, new_hidden, as_x, {units.size}, {});
+    const auto out_hidden = prepare(executor, {name, "hidden"}, new_hidden, as_x, {units.width()}, {});
     const auto out_cell = prepare(executor, {name, "cell"}, new_cell, as_x, {units.size}, {});
     const auto out_gates = prepare(executor, {name, "gates"}, gates, as_x, {4 * units.size}, {});
+    const kernel::Scratch<E, T> shown(executor, given(weights.projection) ? x.rows() * units.size : 0);
     cell_gates(executor, x, weights.input, weights.bias, 4 * units.size, out_gates.data());
     lstm_step(executor, units, x.rows(), given(hidden), given(cell), out_gates.data(), out_cell.data(),
-              out_hidden.data());
+              out_hidden.data(), shown.data());
   }
 };
 
@@ -241,24 +224,25 @@ struct Declared<op::lstm_cell_grad> : Takes<Tensor, Tensor, Tensor, Tensor, Tens
                                       GivesAll<LstmCellGrad, Tensor, Of<LstmWeights>, Tensor, Tensor> {
   static constexpr const char* name = "lstm_cell_grad";
   template <class T>
-  using Kernels =
-      kernel::Instances<kernel::Instance<kernel::StepStates, kernel::LstmStepGrad<T>>,
-                        kernel::Instance<kernel::StepStates, kernel::PeepholeLstmStepGrad<T>>,
-                        kernel::Instance<kernel::StepStates,
-                                         kernel::PeepholeLstmStepGrad<T, kernel::StepFunction, kernel::StepFunction>>>;
+  using Kernels = kernel::Instances<
+      kernel::Instance<kernel::StepStates, kernel::LstmStepGrad<T>>,
+      kernel::Instance<kernel::StepStates, kernel::PeepholeLstmStepGrad<T>>,
+      kernel::Instance<kernel::StepStates, kernel::PeepholeLstmStepGrad<T, kernel::StepFunction, kernel::StepFunction>>,
+      kernel::Instance<kernel::StepStates, kernel::LstmShown<T>>,
+      kernel::Instance<kernel::StepStates, kernel::LstmProjectedGrad<T>>>;
   template <Executor E, class T>
   static void run(const E& executor, const Input<E, T>& dhidden, const Input<E, T>& dcell, const Input<E, T>& x,
                   const Input<E, T>& hidden, const Input<E, T>& cell, const LstmWeights<T, typename E::device>& weights,
                   const Input<E, T>& new_cell, const Input<E, T>& gates, const LstmCellGradOptions& options,
                   const To<E, T>& dx, LstmWeights<T, typename E::device>& dweights, const To<E, T>& dhidden_before,
                   const To<E, T>& dcell_before) {
-    check_lstm_weights(x, weights, name, true);
-    const LstmUnits<T> units = lstm_units(weights);
-    const std::int64_t rows = x.rows(), size = units.size, columns = 4 * size;
-    for (const auto& [states, argument] :
-         {std::pair(&dhidden, "dhidden"), {&dcell, "dcell"}, {&hidden, "hidden"}, {&cell, "cell"}}) {
-      check_states(*states, rows, size, {name, argument});
-    }
+    check_lstm_weights(x, weights, options, name, true);
+    const LstmUnits<T> units = lstm_units(weights, options);
+    const std::int64_t rows = x.rows(), size = units.size, width = units.width(), columns = 4 * size;
+    check_states(dhidden, rows, width, {name, "dhidden"});
+    check_states(dcell, rows, size, {name, "dcell"});
+    check_states(hidden, rows, width, {name, "hidden"});
+    check_states(cell, rows, size, {name, "cell"});
     check_matrix(new_cell, rows, size, {name, "new_cell"});
     check_matrix(gates, rows, columns, {name, "gates"});
     const OtherMemory outputs[] = {{"dx", dx},
@@ -266,6 +250,7 @@ struct Declared<op::lstm_cell_grad> : Takes<Tensor, Tensor, Tensor, Tensor, Tens
                                    {"dweights.recurrent", dweights.recurrent},
                                    {"dweights.bias", dweights.bias},
                                    {"dweights.peepholes", dweights.peepholes},
+                                   {"dweights.projection", dweights.projection},
                                    {"dhidden", dhidden_before},
                                    {"dcell", dcell_before}};
     const OtherMemory arguments[] = {{"dhidden", dhidden},
@@ -277,37 +262,50 @@ struct Declared<op::lstm_cell_grad> : Takes<Tensor, Tensor, Tensor, Tensor, Tens
                                      {"weights.recurrent", weights.recurrent},
                                      {"weights.bias", weights.bias},
                                      {"weights.peepholes", weights.peepholes},
+                                     {"weights.projection", weights.projection},
                                      {"new_cell", new_cell},
                                      {"gates", gates}};
     check_apart(name, outputs, arguments);
     const bool adds = options.accumulate, projects = is_projected(x, weights.input, columns);
     const SameLevels as_x{x.lod_view()};
-    const auto prepared = [&](const char* which, auto& dweight, const auto& weight) {
-      return prepare_sum(executor, {name, which}, dweight, weight, adds);
-    };
-    const auto out_input = prepared("dweights.input", dweights.input, weights.input);
-    const auto out_recurrent = prepared("dweights.recurrent", dweights.recurrent, weights.recurrent);
-    const auto out_bias = prepared("dweights.bias", dweights.bias, weights.bias);
-    const auto out_peepholes = prepared("dweights.peepholes", dweights.peepholes, weights.peepholes);
+    const auto out_weights = prepare_lstm_weights(executor, name, dweights, weights, adds);
     const auto out = prepare(executor, {name, "dx"}, dx, as_x, x.row_shape(), {});
-    const auto out_hidden = prepare(executor, {name, "dhidden"}, dhidden_before, as_x, {size}, {});
+    const auto out_hidden = prepare(executor, {name, "dhidden"}, dhidden_before, as_x, {width}, {});
     const auto out_cell = prepare(executor, {name, "dcell"}, dcell_before, as_x, {size}, {});
 
-    const LstmStepsBack<E, T> back(executor, units);
+    const T* const projection = units.projection.weights;
+    const LstmStepsBack<E, T> back(executor, units, rows);
     const kernel::Scratch<E, T> of_products(executor, projects ? rows * columns : 0);
     const kernel::Scratch<E, T> dpeepholes(executor, units.peepholes ? rows * 3 * size : 0);
+    const kernel::Scratch<E, T> shown(executor, projection ? rows * size : 0);
+    const kernel::Scratch<E, T> projected(executor, projection ? rows * width : 0);
+    const kernel::Scratch<E, T> dprojected(executor, projection ? rows * width : 0);
     T* const dgates = projects ? of_products.data() : out.data();
-    copy_states(executor, dhidden, rows * size, out_hidden.data());
+    copy_states(executor, dhidden, rows * width, out_hidden.data());
     copy_states(executor, dcell, rows * size, out_cell.data());
-    back.step(rows, gates.data(), given(cell), new_cell.data(), nullptr, out_hidden.data(), out_cell.data(), dgates,
-              units.peepholes ? dpeepholes.data() : nullptr);
-    if (projects) {
-      cell_gates_grad<E, T>(executor, x, weights.input, dgates, columns, adds, out_input.data(), out.data());
+    if (projection) {
+      show_again<E, T>(executor, units, rows, gates.data(), new_cell.data(), shown.data());
+      if (units.projection.clip > 0) {
+        matrix_product<E, T>(executor, false, false, rows, width, size, 1, shown.data(), size, projection, width, 0,
+                             projected.data(), width);
+      }
     }
-    recurrent_grad<E, T>(executor, hidden, size, columns, dgates, columns, adds, out_recurrent.data());
-    if (given(weights.bias)) sum_some_columns<E, T>(executor, dgates, rows, columns, 0, columns, adds, out_bias.data());
+    back.step(rows, gates.data(), given(cell), new_cell.data(), nullptr, out_hidden.data(), out_cell.data(), dgates,
+              units.peepholes ? dpeepholes.data() : nullptr, units.projection.clip > 0 ? projected.data() : nullptr,
+              dprojected.data());
+    if (projects) {
+      cell_gates_grad<E, T>(executor, x, weights.input, dgates, columns, adds, out_weights.input.data(), out.data());
+    }
+    recurrent_grad<E, T>(executor, hidden, width, columns, dgates, columns, adds, out_weights.recurrent.data());
+    if (projection) {
+      matrix_product<E, T>(executor, true, false, size, width, rows, 1, shown.data(), size, dprojected.data(), width,
+                           adds ? 1 : 0, out_weights.projection.data(), width);
+    }
+    if (given(weights.bias))
+      sum_some_columns<E, T>(executor, dgates, rows, columns, 0, columns, adds, out_weights.bias.data());
     if (units.peepholes) {
-      sum_some_columns<E, T>(executor, dpeepholes.data(), rows, 3 * size, 0, 3 * size, adds, out_peepholes.data());
+      sum_some_columns<E, T>(executor, dpeepholes.data(), rows, 3 * size, 0, 3 * size, adds,
+                             out_weights.peepholes.data());
     }
   }
 };
@@ -320,7 +318,8 @@ struct Declared<op::lstm_cell_grad> : Takes<Tensor, Tensor, Tensor, Tensor, Tens
 /// products of all its steps beforehand.
 ///
 /// The outputs are a row for each row of x, and may be views, such as steps of a `TimeMajor`; they must not overlap the
-/// arguments. If memory runs out, their contents are lost. Throws ShapeMismatch for weights or states that do not fit.
+/// arguments. If memory runs out, their contents are lost. Throws ShapeMismatch for weights or states that do not fit,
+/// OutOfRange for a negative limit.
 inline constexpr operation::Call<op::lstm_cell> lstm_cell{};
 inline constexpr operation::CallInto<op::lstm_cell> lstm_cell_into{};
 
@@ -330,26 +329,53 @@ inline constexpr operation::CallInto<op::lstm_cell> lstm_cell_into{};
 ///
 /// Gradients with respect to the weights, in their shapes, are overwritten, or added to with `accumulate`. If the rows
 /// of x are products, dx is the gradient with respect to these, from which a loop may compute the gradients of its own
-/// weights for all steps at once. The outputs must not overlap the arguments. If memory runs out, the contents of the
-/// outputs are lost. Throws ShapeMismatch for arguments or gradients that do not fit.
+/// weights for all steps at once. The options are those of `lstm_cell`. The outputs must not overlap the arguments. If
+/// memory runs out, the contents of the outputs are lost. Throws as `lstm_cell`, and ShapeMismatch for gradients that
+/// do not fit.
 inline constexpr operation::Call<op::lstm_cell_grad> lstm_cell_grad{};
 inline constexpr operation::CallInto<op::lstm_cell_grad> lstm_cell_grad_into{};
 
+namespace operation {
+
+/// The numbers of a cell and of a state, from the weights' descriptions. Throws ShapeMismatch for weights that do not
+/// fit.
+inline LstmSizes infer_lstm_sizes(const infer::Batch& x, const LstmWeightsDesc& weights, const char* what,
+                                  bool may_omit_input = false) {
+  const auto named = [&](const char* member) { return detail::text({what, ": weights.", member}); };
+  const bool projects = !weights.projection.tensor.dims.empty() && weights.projection.tensor.dims.front() != 0;
+  LoDTensorDesc recurrent = weights.recurrent;
+  std::int64_t width = infer::unknown;
+  if (projects) {
+    const infer::Batch states(recurrent, named("recurrent").c_str());
+    const infer::Batch projection(weights.projection, named("projection").c_str());
+    infer::check_type(projection.type, x.type, named("projection").c_str());
+    const std::int64_t columns = projection.row_size(what);
+    width = states.rows == infer::unknown ? columns : states.rows;
+    if (!infer::agree(states.rows, columns)) {
+      throw ShapeMismatch(detail::text(
+          {named("projection"), ": ", columns, " columns, expected ", states.rows, ", the rows of weights.recurrent"}));
+    }
+    recurrent.tensor.dims = {projection.rows, states.row_size(what)};
+  }
+  const std::int64_t size = infer_hidden_size(x, weights.input, recurrent, 4, what, may_omit_input);
+  infer_vector(weights.bias, x.type, infer::product({4, size}, what), named("bias").c_str());
+  infer_vector(weights.peepholes, x.type, infer::product({3, size}, what), named("peepholes").c_str());
+  return {size, projects ? width : size};
+}
+
+}  // namespace operation
+
 /// The result of `lstm_cell`, described: see <lod/infer.hpp>.
 inline LstmCellDesc infer_lstm_cell(const LoDTensorDesc& x, const LoDTensorDesc& hidden, const LoDTensorDesc& cell,
-                                    const LstmWeightsDesc& weights) {
-  infer::Batch states = infer::batch_for<op::lstm_cell>(x, "lstm_cell"), gates = states;
-  const std::int64_t size =
-      operation::infer_hidden_size(states, weights.input, weights.recurrent, 4, "lstm_cell", true);
-  const std::int64_t columns = infer::product({4, size}, "lstm_cell");
-  operation::infer_vector(weights.bias, states.type, columns, "lstm_cell: weights.bias");
-  operation::infer_vector(weights.peepholes, states.type, infer::product({3, size}, "lstm_cell"),
-                          "lstm_cell: weights.peepholes");
-  states.row_shape = {size};
-  gates.row_shape = {columns};
+                                    const LstmWeightsDesc& weights, const LstmCellOptions& = {}) {
+  infer::Batch states = infer::batch_for<op::lstm_cell>(x, "lstm_cell"), cells = states, gates = states;
+  const auto [size, width] = operation::infer_lstm_sizes(states, weights, "lstm_cell", true);
+  states.row_shape = {width};
+  cells.row_shape = {size};
+  gates.row_shape = {infer::product({4, size}, "lstm_cell")};
   operation::infer_initial(hidden, states, "lstm_cell: hidden");
-  operation::infer_initial(cell, states, "lstm_cell: cell");
-  return {states, states, gates};
+  operation::infer_initial(cell, cells, "lstm_cell: cell");
+  return {states, cells, gates};
 }
 
 }  // namespace lod::inline LOD_INTERFACE::inline LOD_TARGET

@@ -6,6 +6,7 @@
 
 #include <lod/core/float16.hpp>
 #include <lod/core/target.hpp>
+#include <lod/ops/kernel.hpp>
 #include <lod/ops/step_functions.hpp>
 
 #include <cstdint>
@@ -43,18 +44,17 @@ struct LstmStep {
     lanes.store(hidden + at, o * lanes.hyperbolic_tangent(c));
   }
 };
-/// The functions of the gates i, f and o, of the candidate g, and of the cell, if a program names them. Cells are kept
-/// between -cell_limit and cell_limit, unless that is 0.
+/// The functions of the gates i, f and o, of the candidate g, and of the cell, if a program names them.
 struct LstmFunctions {
   StepFunction gates, candidate, cell;
-  float cell_limit = 0;
 };
 /// Where each gate begins in a row of gates.
 struct LstmOrder {
   std::int64_t input, forget, candidate, output;
 };
 /// A step with peepholes: `peepholes` are Pi, Pf, Po. `bias` is in the order of the gates. Null pointers stand for
-/// zeros. `Gate` is the type of the function for the gates i, f and o, `State` of the functions for g and c.
+/// zeros. Cells are kept between -cell_clip and cell_clip, unless that is 0. `Gate` is the type of the function for the
+/// gates i, f and o, `State` of the functions for g and c.
 template <class T, class Gate = StepSigmoid, class State = StepTanh>
 struct PeepholeLstmStep {
   using value_type = T;
@@ -67,9 +67,9 @@ struct PeepholeLstmStep {
   T* gates;
   T* cell;
   T* hidden;
+  Accumulator<T> cell_clip = 0;
   Gate of_gates = {};
   State of_candidate = {}, of_cell = {};
-  float cell_limit = 0;
 
   static constexpr std::int64_t arrays = 12;
   LOD_ON_THE_CALLERS_SIDE
@@ -84,7 +84,7 @@ struct PeepholeLstmStep {
                                        lanes.load(peepholes, column + size) * before);
     const auto g = of_candidate(lanes, lanes.load(gate, order.candidate) + lanes.load(bias, column + order.candidate));
     auto c = f * before + i * g;
-    if (cell_limit > 0) c = lanes.within(c, cell_limit);
+    if (cell_clip > 0) c = lanes.within(c, cell_clip);
     const auto o = of_gates(lanes, lanes.load(gate, order.output) + lanes.load(bias, column + order.output) +
                                        lanes.load(peepholes, column + 2 * size) * c);
     lanes.store(gate + order.input, i);
@@ -149,9 +149,9 @@ struct PeepholeLstmStepGrad {
   T* dcell;
   T* dgates;
   T* dpeepholes;
+  Accumulator<T> cell_clip = 0;
   Gate of_gates = {};
   State of_candidate = {}, of_cell = {};
-  float cell_limit = 0;
 
   static constexpr std::int64_t arrays = 20;
   LOD_ON_THE_CALLERS_SIDE
@@ -168,7 +168,7 @@ struct PeepholeLstmStepGrad {
     const auto doutput = of_gates.back(lanes, dh * shown, o);
     auto dc =
         lanes.load(dcell, at) + of_cell.back(lanes, dh * o, shown) + doutput * lanes.load(peepholes, column + 2 * size);
-    if (cell_limit > 0) dc = lanes.if_within(c, cell_limit, dc);
+    if (cell_clip > 0) dc = lanes.if_within(c, cell_clip, dc);
     const auto dinput = of_gates.back(lanes, dc * g, i), dforget = of_gates.back(lanes, dc * before, f);
     lanes.store(dgate + order.input, dinput);
     lanes.store(dgate + order.forget, dforget);
@@ -181,6 +181,72 @@ struct PeepholeLstmStepGrad {
     lanes.store(dpeephole, dinput * before);
     lanes.store(dpeephole + size, dforget * before);
     lanes.store(dpeephole + 2 * size, doutput * c);
+  }
+};
+/// What a step shows before it is projected, o * tanh(c): computed anew for the gradient with respect to the
+/// projection. `output` is where o begins in a row of gates.
+template <class T>
+struct LstmShown {
+  using value_type = T;
+
+  std::int64_t size;
+  std::int64_t output;
+  const T* gates;
+  const T* cell;
+  T* shown;
+
+  static constexpr std::int64_t arrays = 3;
+  LOD_ON_THE_CALLERS_SIDE
+  template <class Lanes>
+  LOD_TAGGED LOD_HOST_DEVICE void operator()(const Lanes& lanes, std::int64_t row, std::int64_t column) const {
+    const std::int64_t at = row * size + column;
+    const auto o = lanes.load(gates, row * 4 * size + output + column);
+    lanes.store(shown + at, o * lanes.hyperbolic_tangent(lanes.load(cell, at)));
+  }
+};
+/// States of `size` numbers after their projection, in place: the function of a program, and then the nearest numbers
+/// between -clip and clip, unless that is 0.
+template <class T>
+struct LstmProjected {
+  using value_type = T;
+
+  std::int64_t size;
+  T* hidden;
+  Accumulator<T> clip;
+  StepFunction function;
+
+  static constexpr std::int64_t arrays = 2;
+  LOD_ON_THE_CALLERS_SIDE
+  template <class Lanes>
+  LOD_TAGGED LOD_HOST_DEVICE void operator()(const Lanes& lanes, std::int64_t row, std::int64_t column) const {
+    T* const h = hidden + row * size + column;
+    const auto shown = function(lanes, lanes.load(h));
+    lanes.store(h, clip > 0 ? lanes.within(shown, clip) : shown);
+  }
+};
+/// The gradient of that: with respect to the products, from those with respect to `hidden`, their results, which are
+/// `dhidden`, which may be null, plus `dstate`. `dproducts` may be `dhidden`.
+template <class T>
+struct LstmProjectedGrad {
+  using value_type = T;
+
+  std::int64_t size;
+  const T* hidden;
+  Accumulator<T> clip;
+  StepFunction function;
+  const T* dhidden;
+  const T* dstate;
+  T* dproducts;
+
+  static constexpr std::int64_t arrays = 4;
+  LOD_ON_THE_CALLERS_SIDE
+  template <class Lanes>
+  LOD_TAGGED LOD_HOST_DEVICE void operator()(const Lanes& lanes, std::int64_t row, std::int64_t column) const {
+    const std::int64_t at = row * size + column;
+    const auto h = lanes.load(hidden, at);
+    auto dh = lanes.load(dhidden, at) + lanes.load(dstate, at);
+    if (clip > 0) dh = lanes.if_within(h, clip, dh);
+    lanes.store(dproducts + at, function.back(lanes, dh, h));
   }
 };
 

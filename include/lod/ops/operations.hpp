@@ -41,6 +41,8 @@
 #  include <lod/ops/sequence_reshape.hpp>
 #  include <lod/ops/split_lod_tensor.hpp>
 #  include <lod/ops/split_selected_rows.hpp>
+#  include <lod/ops/stacked_gru.hpp>
+#  include <lod/ops/stacked_lstm.hpp>
 #  include <lod/ops/tensor_array.hpp>
 #  include <lod/ops/time_major.hpp>
 #endif
@@ -171,9 +173,9 @@ using AllOperations = operation::List<
     op::sequence_topk_avg_pooling, op::sequence_topk_avg_pooling_grad, op::sequence_topk_grad, op::sequence_unpad,
     op::sequence_unpad_grad, op::sgd, op::shrink_rnn_memory, op::shrink_rnn_memory_grad, op::split, op::split_at,
     op::split_grad, op::split_lod_tensor, op::split_lod_tensor_grad, op::split_selected_rows,
-    op::split_selected_rows_grad, op::sub, op::sub_grad, op::to_dense, op::to_dense_grad, op::to_time_major,
-    op::to_time_major_grad, op::transpose_levels, op::transpose_levels_grad, op::unique_sequences,
-    op::unique_sequences_and_wait>;
+    op::split_selected_rows_grad, op::stacked_gru, op::stacked_gru_grad, op::stacked_lstm, op::stacked_lstm_grad,
+    op::sub, op::sub_grad, op::to_dense, op::to_dense_grad, op::to_time_major, op::to_time_major_grad,
+    op::transpose_levels, op::transpose_levels_grad, op::unique_sequences, op::unique_sequences_and_wait>;
 
 }  // namespace lod::inline LOD_INTERFACE::inline LOD_TARGET
 

@@ -41,6 +41,26 @@ struct TransposeMatrix {};
 /// nearest to x, and lanes.if_within(x, limit, y) is y where x is between these, and 0 elsewhere. So a formula is
 /// written once for all executors. step.arrays is how many numbers the step touches for each number of a row.
 struct StepStates {};
+/// For `StepStates`: copies rows of `size` numbers from and to matrices that may be wider, `x_stride` and `y_stride`
+/// numbers from row to row. Row i is row ids[i] of x, or row i if `ids` is null. A null x stands for zeros.
+template <class T>
+struct MoveColumns {
+  using value_type = T;
+
+  std::int64_t size;
+  const T* x;
+  std::int64_t x_stride;
+  const std::int64_t* ids;
+  T* y;
+  std::int64_t y_stride;
+
+  static constexpr std::int64_t arrays = 2;
+  LOD_ON_THE_CALLERS_SIDE
+  template <class Lanes>
+  LOD_TAGGED LOD_HOST_DEVICE void operator()(const Lanes& lanes, std::int64_t row, std::int64_t column) const {
+    lanes.store(y + row * y_stride + column, lanes.load(x, (ids ? ids[row] : row) * x_stride + column));
+  }
+};
 }  // namespace lod::inline LOD_INTERFACE::kernel
 
 namespace lod::inline LOD_INTERFACE::inline LOD_TARGET {
@@ -71,6 +91,21 @@ inline std::optional<RankTable> next_table(const RankTable& table, const LoDView
 template <class X>
 auto* given(const X& x) {
   return x.rows() > 0 ? x.data() : nullptr;
+}
+
+/// Some columns of a matrix: numbers that are side by side, with rows `stride` numbers apart. Null stands for zeros.
+template <class T>
+struct Columns {
+  T* data = nullptr;
+  std::int64_t stride = 0;
+
+  /// Those from one of them on.
+  Columns from(std::int64_t column) const noexcept { return {data ? data + column : nullptr, stride}; }
+};
+/// All columns of a tensor whose rows have `size` numbers.
+template <class X>
+auto all_columns(const X& x, std::int64_t size) {
+  return Columns<std::remove_pointer_t<decltype(given(x))>>{given(x), size};
 }
 
 /// gates = x W + bias, where x has `rows` rows of d numbers, W d rows of `columns`. The bias may be null.
@@ -126,14 +161,26 @@ class StepOrder {
     gather(x, rows_, rows(), row_size, by_steps);
   }
   template <class T>
+  void to_steps(const Columns<const T>& x, std::int64_t row_size, T* by_steps) const {
+    gather(x, rows_, rows(), row_size, {by_steps, row_size});
+  }
+  template <class T>
   void from_steps(const T* by_steps, std::int64_t row_size, T* x) const {
     gather(by_steps, places_, rows(), row_size, x);
+  }
+  template <class T>
+  void from_steps(const T* by_steps, std::int64_t row_size, const Columns<T>& x) const {
+    gather(Columns<const T>{by_steps, row_size}, places_, rows(), row_size, x);
   }
   /// Reorders one row for each sequence by rank, and back into the order of the batch. Null stands for zeros.
   template <class T>
   void to_ranks(const T* x, std::int64_t row_size, T* by_rank) const {
-    if (x) {
-      gather(x, sequences_, sequences(), row_size, by_rank);
+    to_ranks(Columns<const T>{x, row_size}, row_size, by_rank);
+  }
+  template <class T>
+  void to_ranks(const Columns<const T>& x, std::int64_t row_size, T* by_rank) const {
+    if (x.data) {
+      gather(x, sequences_, sequences(), row_size, {by_rank, row_size});
     } else {
       launch(kernel::SetZero(), executor_, by_rank, sequences() * row_size);
     }
@@ -142,17 +189,29 @@ class StepOrder {
   void from_ranks(const T* by_rank, std::int64_t row_size, T* x) const {
     gather(by_rank, ranks_, sequences(), row_size, x);
   }
+  template <class T>
+  void from_ranks(const T* by_rank, std::int64_t row_size, const Columns<T>& x) const {
+    gather(Columns<const T>{by_rank, row_size}, ranks_, sequences(), row_size, x);
+  }
 
   /// Copies initial states by rank to `kept`, which has as many rows; returns their address, null if none are given.
-  template <class View, class T, class Device>
-  const T* keep_states(const View& states, std::int64_t size, const Output<T, Device>& kept) const {
-    if (states.rows() == 0) return nullptr;
-    to_ranks(states.data(), size, kept.data());
+  template <class T, class Device>
+  const T* keep_states(const Columns<const T>& states, std::int64_t size, const Output<T, Device>& kept) const {
+    if (!states.data) return nullptr;
+    to_ranks(states, size, kept.data());
     return kept.data();
   }
 
   /// The state after the last step of each sequence, in the order of the batch; for an empty sequence, the one in
   /// `initial`, which is by rank. Null stands for zeros.
+  template <class T>
+  void last_states(const T* by_steps, const T* initial, std::int64_t row_size, const Columns<T>& last) const {
+    if (last.stride == row_size) return last_states(by_steps, initial, row_size, last.data);
+    const kernel::Scratch<E, T> whole(executor_, sequences() * row_size);
+    last_states(by_steps, initial, row_size, whole.data());
+    launch(kernel::StepStates(), executor_, sequences(),
+           kernel::MoveColumns<T>{row_size, whole.data(), row_size, nullptr, last.data, last.stride});
+  }
   template <class T>
   void last_states(const T* by_steps, const T* initial, std::int64_t row_size, T* last) const {
     const Array<E, const T*> sources(executor_, sequences());
@@ -221,6 +280,13 @@ class StepOrder {
   void gather(const T* x, const Array<E, std::int64_t>& ids, std::int64_t count, std::int64_t row_size, T* y) const {
     launch(kernel::GatherRows(), executor_, x, ids.on_device(), count, row_size, std::int64_t{-1}, y);
   }
+  template <class T>
+  void gather(const Columns<const T>& x, const Array<E, std::int64_t>& ids, std::int64_t count, std::int64_t row_size,
+              const Columns<T>& y) const {
+    if (x.stride == row_size && y.stride == row_size) return gather(x.data, ids, count, row_size, y.data);
+    launch(kernel::StepStates(), executor_, count,
+           kernel::MoveColumns<T>{row_size, x.data, x.stride, ids.on_device(), y.data, y.stride});
+  }
 
   const E& executor_;
   const RankTable& table_;
@@ -279,13 +345,16 @@ void check_states(const View& found, std::int64_t sequences, std::int64_t size, 
   check_row_shape(found.row_shape(), {size}, what);
 }
 
-/// Throws ShapeMismatch unless the trace is that of a run over x with `size` hidden units.
+inline void check_trace_fits(bool fits, const char* what) {
+  if (!fits) throw ShapeMismatch(detail::text({what, ": the trace is not that of a run over x with these weights"}));
+}
+/// Throws ShapeMismatch unless the trace is that of a run over x with `size` hidden units, and whatever else is to hold
+/// of it.
 template <class Trace, class View>
-void check_trace(const Trace& trace, const View& x, std::int64_t size, const char* what) {
-  const bool fits = trace.level < x.levels() && ranks_rows(trace.table, x.lod_view(), trace.level);
-  if (!fits || trace.hidden.rows() != x.rows() || trace.hidden.row_size() != size) {
-    throw ShapeMismatch(detail::text({what, ": the trace is not that of a run over x with these weights"}));
-  }
+void check_trace(const Trace& trace, const View& x, std::int64_t size, const char* what, bool also = true) {
+  check_trace_fits(also && trace.level < x.levels() && ranks_rows(trace.table, x.lod_view(), trace.level) &&
+                       trace.hidden.rows() == x.rows() && trace.hidden.row_size() == size,
+                   what);
 }
 
 /// The size of a hidden state, from the weights. Throws ShapeMismatch for weights that do not fit. If the input's

@@ -145,7 +145,7 @@ RunOperator<E> lstm_grad(const OperatorArguments& op) {
       const OutputLike<T, E> to_bias(call, in.bias, dbias, spare[2]);
       order.to_ranks(static_cast<const T*>(nullptr), size, dstate.data());
       order.to_ranks(static_cast<const T*>(nullptr), size, dcell.data());
-      const operation::LstmStepsBack<E, T> back(executor, units);
+      const operation::LstmStepsBack<E, T> back(executor, units, order.widest());
       for (std::int64_t t = order.steps(); t-- > 0;) {
         const std::int64_t start = order.start(t);
         back.step(order.active(t), gates + start * 4 * size, t > 0 ? cells.data() + order.start(t - 1) * size : c0,

@@ -15,7 +15,6 @@
 #include <lod/program/operator.hpp>
 #include <lod/program/operators/lstm.hpp>
 #include <lod/program/operators/recurrent.hpp>
-#include <lod/program/operators/unary.hpp>
 #include <lod/program/variable.hpp>
 
 #include <array>
@@ -27,38 +26,26 @@ namespace lod::inline LOD_INTERFACE::inline LOD_TARGET::operators_of_programs {
 struct LstmpArguments : LstmArguments {
   Slot projection;
   kernel::StepFunction function;
-  float limit;
+  float limit, cell_limit;
 
   explicit LstmpArguments(const OperatorArguments& op, const char* levels = "Input")
       : LstmArguments(op, levels),
         projection(op.input("ProjWeight")),
         function(step_function(op, "proj_activation", kernel::StepFunction::TANH)),
-        limit(op.attr("proj_clip", 0.0F)) {
-    const float cell_limit = op.attr("cell_clip", 0.0F);
+        limit(op.attr("proj_clip", 0.0F)),
+        cell_limit(op.attr("cell_clip", 0.0F)) {
     if (!(cell_limit >= 0)) op.refuse_attr("cell_clip", "0 or more");
     if (!(limit >= 0)) op.refuse_attr("proj_clip", "0 or more");
     using enum kernel::StepFunction::Name;
     if (function.name != IDENTITY) function = functions ? functions->cell : kernel::StepFunction{TANH};
-    if (cell_limit > 0 && !functions) functions = {{SIGMOID}, {TANH}, {TANH}};
-    if (functions) functions->cell_limit = cell_limit;
   }
-
-  /// What a state is after its projection.
-  template <class T>
-  T state(T x) const {
-    using enum kernel::StepFunction::Name;
-    const T y = function.name == SIGMOID ? Sigmoid()(x) : function.name == TANH ? Tanh()(x) : x;
-    const T shown = function.name == RELU ? Relu()(y) : y;
-    return limit > 0 ? between(shown, T{-limit}, T{limit}) : shown;
-  }
-  /// The gradient of that, by its result y.
-  template <class T>
-  T back(T dy, T y) const {
-    using enum kernel::StepFunction::Name;
-    if (limit > 0 && !(y > -limit && y < limit)) return 0;
-    if (function.name == SIGMOID) return dy * y * (1 - y);
-    if (function.name == TANH) return dy * (1 - y * y);
-    return function.name == RELU && y <= 0 ? T{0} : dy;
+  /// For cells of `size` numbers, projected to states of `width`.
+  template <class T, class E>
+  operation::LstmUnits<T> units(const OperatorCall<E>& call, std::int64_t size, std::int64_t width) const {
+    auto all = LstmArguments::units<T>(call, size, width);
+    all.cell_clip = cell_limit;
+    all.projection = {matrix<T>(call, projection, size, width), width, limit, function};
+    return all;
   }
 };
 
@@ -80,7 +67,6 @@ RunOperator<E> lstmp(const OperatorArguments& op) {
       const auto x = call.template view<T>(in.input);
       const std::int64_t size = state_size(call, in.input, x, 4), width = call.tensor(in.projection).row_size();
       const auto units = in.template units<T>(call, size, width);
-      const T* const weights = matrix<T>(call, in.projection, size, width);
       rank_rows(call, in.input, x, table);
       const operation::StepOrder<E> order(executor, table, in.reverse);
       const kernel::Scratch<E, T> kept(executor, in.initial ? order.sequences() * width : 0);
@@ -97,19 +83,11 @@ RunOperator<E> lstmp(const OperatorArguments& op) {
       const kernel::Scratch<E, T> states(executor, order.rows() * width), cells(executor, order.rows() * size);
       order.to_steps(x.data(), 4 * size, gates.data());
       for (std::int64_t t = 0; t < order.steps(); ++t) {
-        const std::int64_t start = order.start(t), active = order.active(t), last = t > 0 ? order.start(t - 1) : 0;
-        const T* const states_before = t > 0 ? states.data() + last * width : h0;
-        T* const to = gates.data() + start * 4 * size;
-        if (states_before) {
-          operation::matrix_product<E, T>(executor, false, false, active, 4 * size, width, 1, states_before, width,
-                                          units.recurrent, 4 * size, 1, to, 4 * size);
-        }
-        operation::lstm_step<E, T>(executor, units, active, nullptr, t > 0 ? cells.data() + last * size : c0, to,
-                                   cells.data() + start * size, before.data() + start * size);
-        T* const made = states.data() + start * width;
-        operation::matrix_product<E, T>(executor, false, false, active, width, size, 1, before.data() + start * size,
-                                        size, weights, width, 0, made, width);
-        for (std::int64_t i = 0; i < active * width; ++i) made[i] = in.state(made[i]);
+        const std::int64_t start = order.start(t), last = t > 0 ? order.start(t - 1) : 0;
+        operation::lstm_step<E, T>(executor, units, order.active(t), t > 0 ? states.data() + last * width : h0,
+                                   t > 0 ? cells.data() + last * size : c0, gates.data() + start * 4 * size,
+                                   cells.data() + start * size, states.data() + start * width,
+                                   before.data() + start * size);
       }
       order.from_steps(static_cast<const T*>(states.data()), width, out.data());
       order.from_steps(static_cast<const T*>(cells.data()), size, out_cell.data());
@@ -136,7 +114,7 @@ RunOperator<E> lstmp_grad(const OperatorArguments& op) {
       const std::int64_t size = cell.row_size(), rows = cell.rows();
       const std::int64_t width = call.tensor(in.projection).row_size();
       const auto units = in.template units<T>(call, size, width);
-      const T *const weights = matrix<T>(call, in.projection, size, width), *const peepholes = units.peepholes;
+      const T* const peepholes = units.peepholes;
       rank_rows(call, in.input, cell, table);
       const operation::StepOrder<E> order(executor, table, in.reverse);
       const std::int64_t sequences = order.sequences();
@@ -150,7 +128,7 @@ RunOperator<E> lstmp_grad(const OperatorArguments& op) {
       const kernel::Scratch<E, T> kept_cell(executor, in.initial ? sequences * size : 0);
       const T* const h0 = initial_states<T>(call, in.initial, order, width, kept.data());
       const T* const c0 = initial_states<T>(call, in.initial_cell, order, size, kept_cell.data());
-      const kernel::Scratch<E, T> dgates(executor, rows * 4 * size), dhidden(executor, sequences * size);
+      const kernel::Scratch<E, T> dgates(executor, rows * 4 * size);
       const kernel::Scratch<E, T> dpeepholes(executor, peepholes ? rows * 3 * size : 0);
       const kernel::Scratch<E, T> dstate(executor, sequences * width), dcell(executor, sequences * size);
       const OutputLike<T, E> to_input(call, in.input, dinput, spare[0], {4 * size});
@@ -159,20 +137,13 @@ RunOperator<E> lstmp_grad(const OperatorArguments& op) {
       const OutputLike<T, E> to_projection(call, in.projection, dprojection, spare[3]);
       order.to_ranks(static_cast<const T*>(nullptr), width, dstate.data());
       order.to_ranks(static_cast<const T*>(nullptr), size, dcell.data());
+      const operation::LstmStepsBack<E, T> back(executor, units, order.widest());
       for (std::int64_t t = order.steps(); t-- > 0;) {
-        const std::int64_t start = order.start(t), active = order.active(t);
-        T *const given = dprojected.data() + start * width, *const dgate = dgates.data() + start * 4 * size;
-        const T* const made = states.data() + start * width;
-        for (std::int64_t i = 0; i < active * width; ++i) given[i] = in.back(given[i] + dstate.data()[i], made[i]);
-        operation::matrix_product<E, T>(executor, false, true, active, size, width, 1, given, width, weights, width, 0,
-                                        dhidden.data(), size);
-        operation::launch_with_peepholes<kernel::PeepholeLstmStepGrad>(
-            executor, units, active, peepholes, gates + start * 4 * size,
-            t > 0 ? cells.data() + order.start(t - 1) * size : c0, cells.data() + start * size,
-            static_cast<const T*>(dhidden.data()), static_cast<const T*>(nullptr), dcell.data(), dgate,
-            peepholes ? dpeepholes.data() + start * 3 * size : nullptr);
-        operation::matrix_product<E, T>(executor, false, true, active, width, 4 * size, 1, dgate, 4 * size,
-                                        units.recurrent, 4 * size, 0, dstate.data(), width);
+        const std::int64_t start = order.start(t);
+        back.step(order.active(t), gates + start * 4 * size, t > 0 ? cells.data() + order.start(t - 1) * size : c0,
+                  cells.data() + start * size, dprojected.data() + start * width, dstate.data(), dcell.data(),
+                  dgates.data() + start * 4 * size, peepholes ? dpeepholes.data() + start * 3 * size : nullptr,
+                  states.data() + start * width, dprojected.data() + start * width);
       }
       const T* const by_steps = dgates.data();
       order.from_steps(by_steps, 4 * size, to_input.data());
