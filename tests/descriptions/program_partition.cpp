@@ -3,7 +3,7 @@
 // of its own, and every operator must read and write what it does when one worker runs the whole.
 #include "random_program.hpp"
 #include <lod/program_partition.hpp>
-#include <lod/proto/program.hpp>
+#include <lod/proto/program_part.hpp>
 
 #include <doctest/doctest.h>
 
@@ -369,13 +369,17 @@ TEST_CASE("split: a block that lies in itself is refused, and so are blocks that
   CHECK_THROWS_AS(lod::split(nested(100000), Assignment{0}, 1), lod::InvalidProgram);
 }
 
-TEST_CASE("join: the parts of any program give it back, byte for byte") {
+TEST_CASE("join: the parts of any program, encoded and decoded, give it back, byte for byte") {
   for_each_random_assignment(400, {}, [](const ProgramDesc& program, const Assignment& assignment, std::int64_t count) {
     const auto parts = lod::split(program, assignment, count);
     std::vector<ProgramPart> shuffled(parts.rbegin(), parts.rend());
     for (ProgramPart& part : shuffled) {
       CHECK_NOTHROW(lod::validate(part.program));
-      part.program = lod::decode<ProgramDesc>(lod::encode(part.program));  // as if it had been sent
+      const std::string bytes = lod::encode(part);
+      const ProgramPart sent = std::exchange(part, lod::decode<ProgramPart>(bytes));
+      CHECK(part.sends == sent.sends);
+      CHECK(part.receives == sent.receives);
+      CHECK(lod::encode(part) == bytes);
     }
     const ProgramDesc whole = lod::join(shuffled);
     CHECK(whole == program);

@@ -6,6 +6,7 @@
 #include "support/random_lod.hpp"
 #include <lod/proto.hpp>
 #include <lod/proto/program.hpp>
+#include <lod/proto/program_part.hpp>
 #include <lod/proto/revisions.hpp>
 
 #include <doctest/doctest.h>
@@ -14,6 +15,7 @@
 #include <google/protobuf/stubs/logging.h>
 #include <google/protobuf/unknown_field_set.h>
 #include <program_desc.pb.h>
+#include <program_part.pb.h>
 #include <var_desc.pb.h>
 #include <var_desc_r1.pb.h>
 #include <var_desc_r2.pb.h>
@@ -51,6 +53,7 @@ void for_each_schema(const Body& body) {
   call("r3", Schema<lod::proto::r3::VarDesc, lod::schema::r3::VarDesc>());
   call("ProgramDesc", Schema<lod::ProgramDesc, lod::schema::ProgramDesc>());
   call("OpProto", Schema<lod::OpProto, lod::schema::OpProto>());
+  call("ProgramPart", Schema<lod::ProgramPart, lod::schema::ProgramPart>());
 }
 
 // ---- Random values ----

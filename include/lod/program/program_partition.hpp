@@ -5,7 +5,7 @@
 /// sends to the others and receives from them. Parts can be joined again.
 ///
 ///     const auto parts = lod::split(program, std::vector<std::int64_t>{0, 0, 1, 1}, 2);
-///     lod::encode(parts[1].program);   // to be sent to worker 1
+///     lod::encode(parts[1]);           // by <lod/proto/program_part.hpp>, to be sent to worker 1
 ///     lod::join(parts) == program;
 #pragma once
 
@@ -37,6 +37,7 @@ struct Transfer {
   std::int64_t after = 0;   ///< operator of block 0 of `from` after which the value exists
   std::int64_t before = 0;  ///< operator of block 0 of `to` before which the value must have arrived; one past the last
                             ///< operator if only the next run reads it
+  std::string unknown_fields = {};
 
   LOD_TAGGED bool operator==(const Transfer&) const = default;
 };
@@ -60,6 +61,9 @@ struct ProgramPart {
   std::int64_t whole_ops = 0;             ///< how many operators block 0 of the whole has
   std::int64_t whole_vars = 0;            ///< how many variables block 0 of the whole has
   std::int64_t whole_blocks = 0;          ///< how many blocks the whole has
+  std::string unknown_fields = {};
+
+  LOD_TAGGED bool operator==(const ProgramPart&) const = default;
 };
 
 namespace detail::inline LOD_TARGET {
