@@ -11,7 +11,7 @@ declare -A may_include=(
   [io]="core program"
   [interop]="core"
   [cuda]="core ops interop"
-  [dnnl]="core program kernels"
+  [dnnl]="core ops program kernels"
   [blas]="core program"
   [kernels]="core ops"
 )

@@ -195,7 +195,7 @@ struct ElementwiseGradient : Takes<Tensor, Tensor, Tensor>,
       const Input<E, T> rows(terms.data(), x.lod_view(), &x.row_shape(), x.row_size());
       // Both gradients need quotients: these are computed twice only if memory may run out in between.
       constexpr bool is_product = std::same_as<F, kernel::Multiply>;
-      const bool last = is_product || (std::same_as<E, CpuExecutor> && !pairing.is_same());
+      const bool last = is_product || (std::derived_from<E, CpuExecutor> && !pairing.is_same());
       if constexpr (is_product) {
         launch(kernel::Combine(), executor, kernel::Multiply(), dz.data(), x.data(), count, terms.data());
       } else {  // - dz / y * x / y

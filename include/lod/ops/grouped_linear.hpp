@@ -122,7 +122,7 @@ struct Declared<op::grouped_linear_grad> : Takes<Tensor, Tensor, Tensor, TensorO
     if (any) {
       launch(kernel::RowsByGroup(), executor, sequences, checked.data(), groups, offsets.data(), rows.data());
       by_group = kernel::Segments(offsets.data(), groups, x.rows(), 0, x.rows());
-      if constexpr (std::same_as<E, CpuExecutor>) {
+      if constexpr (std::derived_from<E, CpuExecutor>) {
         by_group.max_rows = 0;
         for (std::int64_t g = 0; g < groups; ++g) by_group.max_rows = std::max(by_group.max_rows, by_group.length(g));
         sum(by_group.none());  // takes memory before anything is written

@@ -141,7 +141,7 @@ struct Declared<op::jagged_dense_bmm_grad>
       launch(kernel::JaggedJaggedProduct(), executor, x.data(), dy.data(), of, in_order, x.row_size(), dy.row_size(),
              out_dense.data());
     };
-    if constexpr (std::same_as<E, CpuExecutor>) sum(sequences.none());  // takes memory before anything is written
+    if constexpr (std::derived_from<E, CpuExecutor>) sum(sequences.none());  // takes memory before anything is written
     launch(kernel::JaggedDenseProduct(), executor, dy.data(), sequences, dy.row_size(), dense.data(), in_order, true,
            x.row_size(), out.data());
     sum(sequences);
@@ -220,7 +220,8 @@ struct Declared<op::jagged_jagged_bmm_grad>
       launch(kernel::JaggedDenseProduct(), executor, x.data(), of, x.row_size(), dz.data(), by_sequence, false,
              y.row_size(), to_y.data());
     };
-    if constexpr (std::same_as<E, CpuExecutor>) second(sequences.none());  // takes memory before anything is written
+    // Takes scratch memory before anything is written.
+    if constexpr (std::derived_from<E, CpuExecutor>) second(sequences.none());
     launch(kernel::JaggedDenseProduct(), executor, y.data(), sequences, y.row_size(), dz.data(), by_sequence, true,
            x.row_size(), to_x.data());
     second(sequences);

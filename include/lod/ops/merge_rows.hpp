@@ -82,7 +82,7 @@ void merge_into(const E& executor, PoolType type, const char* what,
   }
   check_apart_from_rows(what, out, sources);
   const auto sum = [&](const RowGroups<E, T>& groups, T* y) {
-    if constexpr (std::same_as<E, CpuExecutor>)
+    if constexpr (std::derived_from<E, CpuExecutor>)
       change(static_cast<T*>(nullptr), groups.groups().size * first.row_size());
     launch(kernel::SumGroups(), executor, type, groups.rows(), groups.order(), groups.groups(), first.row_size(),
            static_cast<const std::int64_t*>(nullptr), y);
@@ -244,7 +244,7 @@ struct Declared<op::to_dense> : Takes<Of<SelectedRows>>, Launches<kernel::SetZer
       launch(kernel::SumGroups(), executor, PoolType::SUM, groups.rows(), groups.order(), of, g.row_size(),
              groups.ids(), out.data());
     };
-    if constexpr (std::same_as<E, CpuExecutor>)
+    if constexpr (std::derived_from<E, CpuExecutor>)
       sum(groups.groups().none());  // allocates scratch memory before anything is written
     if constexpr (on_cpu<E>) launch(kernel::SetZero(), executor, out.data(), count);
     sum(groups.groups());

@@ -156,7 +156,8 @@ struct Declared<op::select_grad> : Takes<Tensor, BatchLevels, IdList> {
              copies.on_device(), groups, dy.row_size(), to.on_device(), out.data());
     };
     const kernel::Segments groups = segments(row_groups, row_count, longest);
-    if constexpr (std::same_as<E, CpuExecutor>) sum(groups.none());  // takes scratch memory before anything is written
+    // Takes scratch memory before anything is written.
+    if constexpr (std::derived_from<E, CpuExecutor>) sum(groups.none());
     launch(kernel::SetZero(), executor, out.data(), out.rows() * dy.row_size());
     sum(groups);
   }

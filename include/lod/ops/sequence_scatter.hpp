@@ -86,7 +86,7 @@ struct Declared<op::sequence_scatter>
     }
     const auto out = prepare(executor, name, y, SameLevels{x.lod_view()}, x.row_shape(),
                              {in_place("x", x), {"ids", ids}, {"updates", updates}});
-    if constexpr (std::same_as<E, CpuExecutor>) {
+    if constexpr (std::derived_from<E, CpuExecutor>) {
       // Allocates scratch memory before anything is written.
       launch(kernel::SequenceScatter(), executor, checked.data(), updates.data(), sequences.none(), x.row_size(),
              out.data());
