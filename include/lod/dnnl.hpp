@@ -7,3 +7,5 @@
 #include <lod/dnnl/executor.hpp>
 #include <lod/dnnl/instructions.hpp>
 #include <lod/dnnl/operators.hpp>
+#include <lod/dnnl/quantized_linear.hpp>
+#include <lod/dnnl/quantized_weights.hpp>

@@ -250,14 +250,28 @@ TEST_CASE("a DnnlExecutor's products keep infinity and NaN to their rows and col
   }
 }
 
-TEST_CASE("a DnnlExecutor counts subnormal numbers of bfloat16 as 0 in products that oneDNN computes") {
-  Tensor x({1, 2}), weight({2, 1});
-  x.values()[0] = static_cast<bfloat16>(0x1p-130f);
-  x.values()[1] = static_cast<bfloat16>(0x1p-10f);
-  weight.fill(static_cast<bfloat16>(1.0f));
-  weight.values()[1] = bfloat16{};
-  const auto y = static_cast<float>(lod::linear(lod::DnnlExecutor(1), x, weight).values()[0]);
-  CHECK(y == (lod::dnnl_instructions().bfloat16 ? 0 : 0x1p-130f));
+TEST_CASE("a DnnlExecutor counts subnormal numbers of bfloat16 as 0 in products that oneDNN computes, all shapes") {
+  const lod::DnnlExecutor executor(2);
+  for (const auto& size : sizes) {
+    const std::int64_t terms = size[0], columns = size[1];
+    CAPTURE(terms);
+    CAPTURE(columns);
+    Tensor x(LoD::from_lengths({{2, 1}}), {terms}), weight({terms, columns}), dy(x.lod(), {columns});
+    x.row(1)[0] = static_cast<bfloat16>(0x1p-130f);
+    dy.row(1)[0] = static_cast<bfloat16>(0x1p-130f);
+    weight.fill(static_cast<bfloat16>(1.0f));
+    const auto check = [](const Tensor& y) {
+      const float expected = lod::dnnl_instructions().bfloat16 ? 0.0f : 0x1p-130f;
+      for (const bfloat16 number : y.row(1)) CHECK(static_cast<float>(number) == expected);
+    };
+    check(lod::linear(executor, x, weight));
+    check(lod::linear_grad(executor, dy, x, weight).dx);
+    Tensor weights({2, terms, columns});
+    weights.fill(static_cast<bfloat16>(1.0f));
+    check(lod::grouped_linear(executor, x, weights, LoDTensor<std::int64_t>({2})));
+    check(lod::jagged_dense_bmm(executor, x, weights));
+    check(lod::grouped_linear_grad(executor, dy, x, weights, LoDTensor<std::int64_t>({2})).dx);
+  }
 }
 
 TEST_CASE("a DnnlExecutor's other types, operations and processors have a CpuExecutor's bits") {

@@ -86,17 +86,18 @@ class Products {
     }
     is_possible_ = true;
   }
-  /// Prepares to pack matrices that are transposed or not, `stride` numbers from row to row.
+  /// Prepares to pack matrices that are transposed or not, `stride` numbers from row to row. Those of int8 are not, and
+  /// their rows lie one after the other, first those of one tile, then those of the next: oneDNN packs no others.
   void take_weights(Primitives& primitives, int threads, std::int64_t stride, bool transposed) {
     row_stride_ = transposed ? 1 : stride;
     column_stride_ = transposed ? stride : 1;
     for (int shape = 0; shape < 4 && is_possible_; ++shape) {
       if (!is_used(shape)) continue;
-      Packing* const made =
-          primitives.packing(threads,
-                             {terms_of(is_tail_of_terms(shape)), columns_of(is_tail_of_columns(shape)), row_stride_,
-                              column_stride_, of_int8},
-                             *of(shape, false));
+      const std::int64_t columns = columns_of(is_tail_of_columns(shape));
+      Packing* const made = primitives.packing(
+          threads,
+          {terms_of(is_tail_of_terms(shape)), columns, of_int8 ? columns : row_stride_, column_stride_, of_int8},
+          *of(shape, false));
       packings_[static_cast<std::size_t>(shape)] = made;
       is_possible_ = made != nullptr;
       if (made) scratchpad_bytes_ = std::max(scratchpad_bytes_, made->primitive().scratchpad_bytes());
@@ -105,6 +106,9 @@ class Products {
 
   /// Whether oneDNN has all that it takes. It depends on terms and columns alone, not on rows.
   bool is_possible() const noexcept { return is_possible_; }
+  std::int64_t width_of(std::int64_t tile) const noexcept {
+    return std::min(tile_columns, columns_ - tile * tile_columns);
+  }
   std::int64_t tiles() const noexcept { return (columns_ + tile_columns - 1) / tile_columns; }
   std::int64_t leaves() const noexcept { return (terms_ + leaf_terms - 1) / leaf_terms; }
   /// The bytes of a packed matrix.
@@ -121,7 +125,9 @@ class Products {
   /// Packs one of them, on a thread with scratch memory of `thread_bytes`.
   void pack(int thread, std::byte* memory, std::int64_t block, const T* matrix, std::byte* packed) const {
     const std::int64_t leaf = block / tiles(), tile = block % tiles();
-    const T* const from = matrix + leaf * leaf_terms * row_stride_ + tile * tile_columns * column_stride_;
+    const std::int64_t first_term = leaf * leaf_terms, first = tile * tile_columns;
+    const T* const from = matrix + (of_int8 ? first * terms_ + first_term * width_of(tile)
+                                            : first_term * row_stride_ + first * column_stride_);
     packings_[static_cast<std::size_t>(shape_of(leaf, tile))]->primitive().run(
         thread, std::array<const void*, 3>{from, packed + place(leaf, tile), memory});
   }
@@ -133,7 +139,7 @@ class Products {
   void run(int thread, std::byte* memory, const std::byte* packed, std::int64_t tile, const Rows<const T>& rows,
            bool transposed, std::int64_t begin, std::int64_t end, const Rows<bfloat16>& to,
            const Finish& finish) const {
-    const std::int64_t first = tile * tile_columns, width = std::min(tile_columns, columns_ - first);
+    const std::int64_t first = tile * tile_columns, width = width_of(tile);
     const Scratch own(*this, memory);
     for (std::int64_t row = begin, size = many; row < end; row += size) {
       if (end - row <= many - few) size = few;

@@ -89,67 +89,108 @@ inline bool multiply(const CpuExecutor& executor, bool transpose_a, bool transpo
   return true;
 }
 
+/// Products of the rows of sequences with matrices of bfloat16, of `terms` and of `columns` numbers a row.
+class SequenceProducts {
+ public:
+  /// Takes memory for as many threads as the executor has.
+  SequenceProducts(const CpuExecutor& executor, Primitives& primitives, std::int64_t terms, std::int64_t columns,
+                   bool transposed)
+      : products_(primitives, cpu::max_threads(executor), terms, columns,
+                  terms <= Products<bfloat16>::leaf_terms ? Into::BFLOAT16 : Into::FLOAT),
+        matrix_size_(terms * columns) {
+    products_.take_weights(primitives, cpu::max_threads(executor), transposed ? terms : columns, transposed);
+  }
+  bool is_possible() const noexcept { return products_.is_possible(); }
+  /// The bytes that a thread needs: its own memory, then a packed matrix.
+  std::int64_t thread_bytes() const noexcept {
+    return lod::detail::saturated_sum(products_.thread_bytes(), products_.packed_bytes());
+  }
+
+  /// Packs a matrix for the calling thread.
+  void pack(int thread, std::byte* memory, const bfloat16* matrices, std::int64_t matrix) const {
+    for (std::int64_t block = 0; block < products_.blocks(); ++block) {
+      products_.pack(thread, memory, block, matrices + matrix * matrix_size_, memory + products_.thread_bytes());
+    }
+  }
+  /// Multiplies rows [begin, end) with the packed matrix.
+  void multiply(int thread, std::byte* memory, const Rows<const bfloat16>& rows, std::int64_t begin, std::int64_t end,
+                const Rows<bfloat16>& to) const {
+    const auto finish = [&](std::int64_t row, std::int64_t column, std::int64_t count, const float* sums) {
+      bfloat16* const first = to[row] + column;
+      for (std::int64_t i = 0; i < count; ++i) first[i] = static_cast<bfloat16>(sums[i]);
+    };
+    for (std::int64_t tile = 0; tile < products_.tiles(); ++tile) {
+      products_.run(thread, memory, memory + products_.thread_bytes(), tile, rows, false, begin, end, to, finish);
+    }
+  }
+
+ private:
+  Products<bfloat16> products_;
+  std::int64_t matrix_size_;
+};
+
 /// `kernel::JaggedDenseProduct` of bfloat16. Returns false, and does nothing, where oneDNN does not compute it.
 ///
-/// The rows of all sequences with one matrix are multiplied together, wherever they are in the batch: short ones would
-/// not fill a block, and a matrix is packed for each part of so many rows.
+/// The rows of all sequences that share a matrix are multiplied together, wherever they are in the batch: short
+/// sequences would not fill a block, and a matrix is packed for each part of these rows.
 inline bool multiply_sequences(const CpuExecutor& executor, const bfloat16* x, const Segments& sequences,
                                std::int64_t terms, const bfloat16* matrices, const std::int64_t* matrix_of,
                                bool transposed, std::int64_t columns, bfloat16* y) {
   if (sequences.rows() == 0 || columns == 0 || terms == 0 || !dnnl_instructions().bfloat16) return false;
-  const int threads = cpu::max_threads(executor);
-  const bool is_direct = terms <= Products<bfloat16>::leaf_terms;
   const Workspace::Kept<Primitives> primitives(executor.workspace());
-  Products<bfloat16> products(*primitives, threads, terms, columns, is_direct ? Into::BFLOAT16 : Into::FLOAT);
-  products.take_weights(*primitives, threads, transposed ? terms : columns, transposed);
+  const SequenceProducts products(executor, *primitives, terms, columns, transposed);
   if (!products.is_possible()) return false;
+  const cpu::ThreadScratch<std::byte> memory(executor, products.thread_bytes());
+  constexpr std::int64_t block = Products<bfloat16>::many;
 
-  std::int64_t groups = sequences.size;
-  if (matrix_of) groups = *std::max_element(matrix_of, matrix_of + sequences.size) + 1;
-  const Workspace::Loan<std::int64_t> list(executor.workspace(), matrix_of ? sequences.rows() : 0);
+  if (!matrix_of) {
+    const cpu::MergePath path(sequences, product_bytes(1, columns, terms));
+    const std::int64_t parts = cpu::pieces(executor, path.weight());
+    // A cut inside a sequence moves to the start of a block.
+    const auto cut = [&](std::int64_t part) {
+      cpu::MergePath::Position position = path.cut(part, parts);
+      position.row -= position.row % block;
+      return position;
+    };
+    cpu::parallel_for(executor, parts, path.weight(), [&](std::int64_t part, int thread) {
+      const Team team(1);
+      cpu::for_each_row_range(
+          sequences, cut(part), cut(part + 1), [&](std::int64_t i, std::int64_t begin, std::int64_t end) {
+            const std::int64_t first = sequences.begin(i);
+            products.pack(thread, memory(thread), matrices, i);
+            products.multiply(thread, memory(thread), {x, terms}, first + begin, first + end, {y, columns});
+          });
+    });
+    return true;
+  }
+
+  std::int64_t groups = 0;
+  for (std::int64_t i = 0; i < sequences.size; ++i) groups = std::max(groups, matrix_of[i] + 1);
+  const Workspace::Loan<std::int64_t> list(executor.workspace(), sequences.rows());
   const Workspace::Loan<std::int64_t> offsets(executor.workspace(), groups + 1),
       parts(executor.workspace(), groups + 1);
-  // Of a thread: its own memory, then the matrix that it has packed.
-  const std::int64_t own_bytes = products.thread_bytes();
-  const cpu::ThreadScratch<std::byte> memory(executor, lod::detail::saturated_sum(own_bytes, products.packed_bytes()));
-  const cpu::ThreadScratch<std::int64_t> packed_group(executor, 1);
-
-  if (matrix_of) {
-    cpu::Kernel<RowsByGroup>::run(executor, sequences, matrix_of, groups, offsets.data(), list.data());
-  } else {
-    for (std::int64_t i = 0; i <= groups; ++i) offsets[i] = sequences.offsets[i] - sequences.first;
-  }
-  const std::int64_t bytes = product_bytes(sequences.rows(), columns, terms);
-  // A part is as long as packing takes a small part of its time, but there is one for each thread.
-  constexpr std::int64_t block = Products<bfloat16>::many;
+  const cpu::ThreadScratch<std::int64_t> packed_matrix(executor, 1);
+  cpu::Kernel<RowsByGroup>::run(executor, sequences, matrix_of, groups, offsets.data(), list.data());
+  // So many rows that packing takes a small part of the time, but a part for each thread.
+  const int threads = cpu::max_threads(executor);
   const std::int64_t share = (sequences.rows() / threads + block - 1) / block;
   const std::int64_t part_rows = std::clamp<std::int64_t>(share, 1, 16) * block;
   parts[0] = 0;
   for (std::int64_t g = 0; g < groups; ++g) {
     parts[g + 1] = parts[g] + (offsets[g + 1] - offsets[g] + part_rows - 1) / part_rows;
   }
-  for (int thread = 0; thread < threads; ++thread) *packed_group(thread) = -1;
-  const Rows<const bfloat16> rows{x, terms, matrix_of ? list.data() : nullptr};
-  const Rows<bfloat16> to{y, columns, rows.list};
-  const auto finish = [=](std::int64_t row, std::int64_t column, std::int64_t count, const float* sums) {
-    bfloat16* const first = to[row] + column;
-    for (std::int64_t i = 0; i < count; ++i) first[i] = static_cast<bfloat16>(sums[i]);
-  };
+  for (int thread = 0; thread < threads; ++thread) *packed_matrix(thread) = -1;
+  const std::int64_t bytes = product_bytes(sequences.rows(), columns, terms);
   cpu::parallel_for(executor, parts[groups], bytes, [&](std::int64_t part, int thread) {
     const Team team(1);
     const auto group = partition_point<std::int64_t>(0, groups, [&](std::int64_t g) { return parts[g + 1] <= part; });
-    std::byte* const packed = memory(thread) + own_bytes;
-    if (*packed_group(thread) != group) {
-      for (std::int64_t one = 0; one < products.blocks(); ++one) {
-        products.pack(thread, memory(thread), one, matrices + group * terms * columns, packed);
-      }
-      *packed_group(thread) = group;
+    if (*packed_matrix(thread) != group) {
+      products.pack(thread, memory(thread), matrices, group);
+      *packed_matrix(thread) = group;
     }
     const std::int64_t begin = offsets[group] + (part - parts[group]) * part_rows;
     const std::int64_t end = std::min(begin + part_rows, offsets[group + 1]);
-    for (std::int64_t tile = 0; tile < products.tiles(); ++tile) {
-      products.run(thread, memory(thread), packed, tile, rows, false, begin, end, to, finish);
-    }
+    products.multiply(thread, memory(thread), {x, terms, list.data()}, begin, end, {y, columns, list.data()});
   });
   return true;
 }
