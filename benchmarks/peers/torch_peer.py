@@ -664,6 +664,8 @@ def attention_grad_by_sequence(work: Workload) -> Form | None:
 
 @peer.form("linear")
 def matrix_product(work: Workload) -> Form | None:
+    if work.dtype != "float32":
+        return None
     x, weight = rows_of(work), rows_of(work, "weight")
     y = torch.empty(len(x), weight.shape[1], dtype=x.dtype)
     return Form("torch mm", lambda: torch.mm(x, weight, out=y))
@@ -671,6 +673,8 @@ def matrix_product(work: Workload) -> Form | None:
 
 @peer.form("grouped_linear")
 def product_of_groups(work: Workload) -> Form | None:
+    if work.dtype != "float32":
+        return None
     parts, weights = torch.split(rows_of(work), work.lengths.tolist()), rows_of(work, "weight")
     chosen = [weights[group] for group in work.load("groups").tolist()]
     y = torch.empty(len(work.x), weights.shape[2], dtype=weights.dtype)

@@ -60,6 +60,7 @@ std::vector<Workload> all_workloads() {
   add_recurrent(workloads);
   add_attention(workloads);
   add_layers(workloads);
+  add_narrow_products(workloads);
   add_chain(workloads);
   return workloads;
 }

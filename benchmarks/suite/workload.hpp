@@ -113,6 +113,7 @@ void add_embedding(std::vector<Workload>&);
 void add_recurrent(std::vector<Workload>&);
 void add_attention(std::vector<Workload>&);
 void add_layers(std::vector<Workload>&);
+void add_narrow_products(std::vector<Workload>&);
 void add_chain(std::vector<Workload>&);
 /// @}
 
