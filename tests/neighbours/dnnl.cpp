@@ -19,6 +19,7 @@
 #include <cstdint>
 #include <limits>
 #include <new>
+#include <thread>
 #include <vector>
 
 using lod::bfloat16;
@@ -295,6 +296,24 @@ TEST_CASE("a DnnlExecutor's other types, operations and processors have a CpuExe
   if (!lod::dnnl_instructions().bfloat16) {
     CHECK(same_bits(lod::linear(executor, of, by), lod::linear(cpu, of, by)));
   }
+}
+
+TEST_CASE("a DnnlExecutor may be used by several threads at a time, and by copies of it") {
+  Engine engine(lod_test::first_seed());
+  CAPTURE(lod_test::first_seed());
+  const Tensor x = rounding_numbers(engine, LoD::from_lengths({{300}}), 64), weight = rounding_numbers(engine, 64, 96);
+  const lod::DnnlExecutor executor(2);
+  const Tensor expected = lod::linear(lod::DnnlExecutor(1), x, weight);
+  std::array<bool, 4> same{};
+  std::vector<std::thread> threads;
+  for (bool& one : same) {
+    threads.emplace_back([&one, &x, &weight, &expected, copy = executor] {
+      one = true;
+      for (int i = 0; i < 20; ++i) one = one && same_bits(lod::linear(copy, x, weight), expected);
+    });
+  }
+  for (std::thread& thread : threads) thread.join();
+  for (const bool one : same) CHECK(one);
 }
 
 TEST_CASE("a DnnlExecutor takes no memory on a second call, and errors and a lack of memory change nothing") {

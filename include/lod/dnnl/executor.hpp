@@ -45,9 +45,18 @@ namespace lod::inline LOD_INTERFACE {
 /// returns some hundred bytes for each 64 rows. The threads are those of a CpuExecutor, not oneDNN's own.
 class DnnlExecutor : public CpuExecutor {
  public:
-  using CpuExecutor::CpuExecutor;
+  /// As many threads as a CpuExecutor has.
+  LOD_TAGGED DnnlExecutor() = default;
+  /// Throws OutOfRange for fewer than one thread. Results and scratch memory come from `resource`.
+  LOD_TAGGED explicit DnnlExecutor(int threads, std::pmr::memory_resource* resource = Cpu::default_resource())
+      : CpuExecutor(threads, resource) {}
   /// The same threads, memory resource and workspace.
   LOD_TAGGED explicit DnnlExecutor(const CpuExecutor& executor) noexcept : CpuExecutor(executor) {}
+
+  // No moves: a moved-from executor still works.
+  LOD_TAGGED DnnlExecutor(const DnnlExecutor&) noexcept = default;
+  LOD_TAGGED DnnlExecutor& operator=(const DnnlExecutor&) noexcept = default;
+  LOD_TAGGED ~DnnlExecutor() = default;
 };
 
 }  // namespace lod::inline LOD_INTERFACE
