@@ -58,7 +58,7 @@ bool are_close(const Tensor& a, const Tensor& b, std::int64_t terms) {
 }
 
 /// Terms and columns: one of each, odd numbers, several leaves and tiles, and the ends of both.
-constexpr std::array<std::array<std::int64_t, 2>, 9> sizes{
+constexpr std::array<std::array<std::int64_t, 2>, 9> product_sizes{
     {{1, 1}, {3, 1}, {1, 5}, {33, 17}, {64, 64}, {257, 255}, {1024, 33}, {1030, 7}, {2049, 1025}}};
 
 }  // namespace
@@ -66,7 +66,7 @@ constexpr std::array<std::array<std::int64_t, 2>, 9> sizes{
 TEST_CASE("a DnnlExecutor's linear gives exact sums, for every number of rows, with and without a bias") {
   Engine engine(lod_test::first_seed());
   CAPTURE(lod_test::first_seed());
-  for (const auto& size : sizes) {
+  for (const auto& size : product_sizes) {
     const std::int64_t terms = size[0], columns = size[1];
     CAPTURE(terms);
     CAPTURE(columns);
@@ -90,7 +90,7 @@ TEST_CASE("a DnnlExecutor's linear gives exact sums, for every number of rows, w
 TEST_CASE("a DnnlExecutor's linear gives a row the same bits, whatever the other rows, their number and the threads") {
   Engine engine(lod_test::first_seed());
   CAPTURE(lod_test::first_seed());
-  for (const auto& size : sizes) {
+  for (const auto& size : product_sizes) {
     const std::int64_t terms = size[0], columns = size[1];
     CAPTURE(terms);
     CAPTURE(columns);
@@ -253,7 +253,7 @@ TEST_CASE("a DnnlExecutor's products keep infinity and NaN to their rows and col
 
 TEST_CASE("a DnnlExecutor counts subnormal numbers of bfloat16 as 0 in products that oneDNN computes, all shapes") {
   const lod::DnnlExecutor executor(2);
-  for (const auto& size : sizes) {
+  for (const auto& size : product_sizes) {
     const std::int64_t terms = size[0], columns = size[1];
     CAPTURE(terms);
     CAPTURE(columns);

@@ -26,7 +26,6 @@ using lod::LoD;
 using lod::LoDTensor;
 using lod_test::Engine;
 using lod_test::same_bits;
-using lod_test::values_of;
 using Bytes = LoDTensor<std::int8_t>;
 
 namespace {
@@ -55,7 +54,7 @@ TEST_CASE("quantized rows: worked numbers, rows of zeros, of infinity and NaN, o
     const auto q = lod::quantize_rows(lod::CpuExecutor(threads), x);
     CHECK(q.values.lod() == x.lod());
     CHECK(q.values.shape() == x.shape());
-    CHECK(values_of(q.values) ==
+    CHECK(lod_test::values_of(q.values) ==
           std::vector<std::int8_t>{127, -1, 2, -127, 0, 2, 0, 0, 0, 0, 0, 0, 0, 0, 0, 127, -64, 0, 64, 127, -64});
     CHECK(q.scales.shape() == lod::Shape{7});
     CHECK(q.scales.data()[0] == 1);
@@ -66,7 +65,7 @@ TEST_CASE("quantized rows: worked numbers, rows of zeros, of infinity and NaN, o
     CHECK(q.scales.data()[5] == greatest / 127);
   }
   CHECK(lod::quantize_rows(x.between(1, 2)).values.shape() == lod::Shape{0, 3});
-  CHECK(values_of(lod::quantize_rows(LoDTensor<lod::bfloat16>({2, 0})).scales) == std::vector<float>{0, 0});
+  CHECK(lod_test::values_of(lod::quantize_rows(LoDTensor<lod::bfloat16>({2, 0})).scales) == std::vector<float>{0, 0});
   LoDTensor<float> wrong({1});
   CHECK_THROWS_AS(lod::quantize_rows_into(lod::CpuExecutor(1), x, Bytes(), wrong.view()), lod::ShapeMismatch);
 }
@@ -120,7 +119,7 @@ TEST_CASE("quantized products of the most terms there may be do not leave int32"
   std::fill_n(x.data(), most, std::int8_t{-128});
   std::fill_n(x.data() + most, most, std::int8_t{127});
   constexpr int least = -128 * 127 * static_cast<int>(most), greatest = 127 * 127 * static_cast<int>(most);
-  CHECK(values_of(lod::quantized_product(x, lod::QuantizedWeights(lod::CpuExecutor(2), weight))) ==
+  CHECK(lod_test::values_of(lod::quantized_product(x, lod::QuantizedWeights(lod::CpuExecutor(2), weight))) ==
         std::vector<std::int32_t>{least, -least, greatest, -greatest});
   CHECK_THROWS_AS(lod::QuantizedWeights(lod::CpuExecutor(2), LoDTensor<float>({most + 1, 1})), lod::ShapeMismatch);
 }
@@ -160,7 +159,8 @@ TEST_CASE("quantized linear: sums times the scales of row and column, with and w
                               lod::QuantizedWeights(executor, LoDTensor<lod::bfloat16>({terms, 3})))
             .shape() == lod::Shape{2, 3});
   const lod::QuantizedWeights none(executor, LoDTensor<float>({0, 9, 5}));
-  CHECK(values_of(lod::quantized_linear(executor, LoDTensor<float>({1, 0}), none, {.bias = bias})) == values_of(bias));
+  CHECK(lod_test::values_of(lod::quantized_linear(executor, LoDTensor<float>({1, 0}), none, {.bias = bias})) ==
+        lod_test::values_of(bias));
   CHECK(none.bytes() == 45 * 4);
 }
 

@@ -38,11 +38,11 @@ namespace lod::inline LOD_INTERFACE {
 /// are those of `linear`; they may differ between processors, versions of oneDNN, and ONEDNN_MAX_CPU_ISA in the
 /// environment, which limits the instructions that oneDNN takes.
 ///
-/// Weights are packed for oneDNN in each call, which takes as long as the products of some ten rows, of some fifty with
-/// transposed weights, as in gradients: one of few rows takes longer than on a CpuExecutor. Primitives are made when a
-/// shape of weights is first multiplied, for some tenths of a millisecond; an executor and its copies keep those of the
-/// last shapes. Memory comes from the executor's resource, and on a second call none does; oneDNN itself takes and
-/// returns some hundred bytes for each 64 rows. The threads are those of a CpuExecutor, not oneDNN's own.
+/// Weights are packed for oneDNN in each call, which takes as long as the products of some twenty rows, of up to 140
+/// with transposed weights, as in gradients: a product of few rows takes longer than on a CpuExecutor. Primitives are
+/// made when a shape of weights is first multiplied, for some tenths of a millisecond; an executor and its copies keep
+/// those of the last shapes. Memory comes from the executor's resource, and on a second call none does; oneDNN itself
+/// takes and returns some hundred bytes for each 64 rows. The threads are those of a CpuExecutor, not oneDNN's own.
 class DnnlExecutor : public CpuExecutor {
  public:
   /// As many threads as a CpuExecutor has.
