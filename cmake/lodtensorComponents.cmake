@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 # The optional targets. Each is lodtensor::lodtensor together with the headers or flags of one other library. The build
 # of this repository and the installed package both take them from here.
-set(lodtensor_COMPONENTS openmp tbb proto file thrust cuda_headers xtensor dlpack npz dnnl blas native)
+set(lodtensor_COMPONENTS openmp tbb proto file thrust cuda_headers xtensor dlpack npz dnnl blas mpi native)
 
 # Defines the target lodtensor::<component> and sets lodtensor_<component>_FOUND, if what the component needs is found;
 # lodtensor_<component>_NOT_FOUND_MESSAGE says what is missing if not.
@@ -138,6 +138,16 @@ macro(lodtensor_find_component component)
     if(TARGET BLAS::BLAS AND LODTENSOR_CBLAS_INCLUDE_DIR)
       _lodtensor_add_component(blas BLAS::BLAS)
       target_include_directories(lodtensor::blas INTERFACE "${LODTENSOR_CBLAS_INCLUDE_DIR}")
+    endif()
+  elseif("${component}" STREQUAL "mpi")
+    # <lod/mpi.hpp>, by the C interface, of which CMake finds the form for C++ where a project has no C.
+    set(lodtensor_mpi_NOT_FOUND_MESSAGE "MPI was not found")
+    if(NOT TARGET MPI::MPI_CXX)
+      set(MPI_CXX_SKIP_MPICXX ON)
+      find_package(MPI QUIET COMPONENTS CXX)
+    endif()
+    if(TARGET MPI::MPI_CXX)
+      _lodtensor_add_component(mpi MPI::MPI_CXX)
     endif()
   elseif("${component}" STREQUAL "native")
     # The widest vectors that the machine at hand has. Needs no library.

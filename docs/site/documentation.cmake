@@ -18,7 +18,7 @@ set(DOXYGEN_VERBATIM_VARS DOXYGEN_FILTER_PATTERNS)
 set(DOXYGEN_EXCLUDE_SYMBOLS lod::detail "lod::detail::*" lod::operation "lod::operation::*" lod::kernel "lod::kernel::*"
   lod::operators_of_programs "lod::operators_of_programs::*" lod::operators_by_dnnl
   "lod::operators_by_dnnl::*" lod::operators_by_blas
-  "lod::operators_by_blas::*" lod::Interpreter
+  "lod::operators_by_blas::*" lod::between_ranks "lod::between_ranks::*" lod::Interpreter
   lod::PreparedBlock lod::RunningProgram
   lod::infer "lod::infer::*" "lod::proto::detail*" "lod::proto::Schema*" "lod::proto::EnumSchema*"
   "lod::paddle::detail*" "std::*")

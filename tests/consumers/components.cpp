@@ -8,6 +8,7 @@
 #include <lod/io/file.hpp>
 #include <lod/io/npz.hpp>
 #include <lod/lod.hpp>
+#include <lod/mpi.hpp>
 #include <lod/proto.hpp>
 #include <lod/thrust.hpp>
 #include <lod/xtensor.hpp>
@@ -22,7 +23,7 @@
 #include <iostream>
 #include <string>
 
-int main() {
+int main(int count, char** arguments) {
   lod::LoDTensor<float> words(lod::LoD::from_lengths({{2, 3}}), {4});
   auto first = lod::as_xtensor<2>(words[0]);
   first(1, 3) = 5;
@@ -52,9 +53,16 @@ int main() {
   const std::string archive = lod::encode_npz({{"words", words}});
   const bool same_levels = lod::NpzFile::decode(archive).load<lod::LoDTensor<float>>("words").lod() == words.lod();
 
+  MPI_Init(&count, &arguments);
+  const auto all_words = lod::mpi::all_gather(lod::mpi::Communicator(MPI_COMM_SELF), words);
+  MPI_Finalize();
+
   std::cout << "row 1 ends with " << words.row(1)[3] << "; '" << decoded.name << "' takes " << bytes.size()
             << " bytes; the file holds " << stored << "; the sum over Thrust is " << sums.row(0)[3] << "; "
             << omp_get_max_threads() << " threads; oneDNN " << dnnl_version()->major << "; BLAS adds "
-            << cblas_sasum(8, words.data(), 1) << '\n';
-  return words.row(1)[3] == 5 && stored == 5 && sums.row(0)[3] == 5 && same_levels && decoded == description ? 0 : 1;
+            << cblas_sasum(8, words.data(), 1) << "; all ranks have " << all_words.rows() << " rows\n";
+  return words.row(1)[3] == 5 && stored == 5 && sums.row(0)[3] == 5 && same_levels && decoded == description &&
+                 all_words.rows() == 5
+             ? 0
+             : 1;
 }

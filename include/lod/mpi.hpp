@@ -1,0 +1,12 @@
+// SPDX-License-Identifier: Apache-2.0
+/// @file
+/// Tensors between the ranks of MPI. Documented in the headers of <lod/mpi/>, which begin with communicator.hpp.
+#pragma once
+
+#include <lod/cpu.hpp>
+#include <lod/mpi/all_to_all.hpp>
+#include <lod/mpi/broadcast.hpp>
+#include <lod/mpi/communicator.hpp>
+#include <lod/mpi/gather.hpp>
+#include <lod/mpi/point_to_point.hpp>
+#include <lod/mpi/scatter.hpp>

@@ -1,0 +1,328 @@
+// SPDX-License-Identifier: Apache-2.0
+/// @file
+/// How values travel: a header that describes them, numbers (the lengths of all levels, or ids), and their bytes as
+/// they lie in memory. What arrives from several ranks becomes one value, in the order of ranks.
+#pragma once
+
+#include <lod/core/any_tensor.hpp>
+#include <lod/core/data_type.hpp>
+#include <lod/core/device.hpp>
+#include <lod/core/error.hpp>
+#include <lod/core/lod_index.hpp>
+#include <lod/core/lod_tensor.hpp>
+#include <lod/core/lod_view.hpp>
+#include <lod/core/selected_rows.hpp>
+#include <lod/core/shape.hpp>
+#include <lod/core/sizes.hpp>
+#include <lod/core/target.hpp>
+#include <lod/mpi/agreement.hpp>
+#include <lod/mpi/communicator.hpp>
+#include <lod/ops/output.hpp>
+
+#include <algorithm>
+#include <concepts>
+#include <cstddef>
+#include <cstdint>
+#include <limits>
+#include <memory_resource>
+#include <span>
+#include <stdexcept>
+#include <string>
+#include <type_traits>
+#include <utility>
+#include <vector>
+
+namespace lod::inline LOD_INTERFACE::between_ranks {
+
+/// What a message holds. Any-typed values travel as typed ones do, so each may be received as the other.
+enum class Kind : std::int64_t { TENSOR, ROWS, LOD, DESCRIPTION };
+LOD_TAGGED constexpr const char* to_string(Kind kind) noexcept {
+  constexpr const char* names[] = {"a tensor", "row-sparse values", "a LoD", "a description"};
+  return names[static_cast<std::size_t>(kind)];
+}
+
+/// The type in a header of any value.
+inline constexpr std::int64_t any_type = std::numeric_limits<std::int64_t>::min();
+
+}  // namespace lod::inline LOD_INTERFACE::between_ranks
+
+namespace lod::inline LOD_INTERFACE::between_ranks::inline LOD_TARGET {
+
+template <class T>
+constexpr std::int64_t type_of() noexcept {
+  static_assert(std::is_trivially_copyable_v<T>);
+  if constexpr (has_data_type_v<T>) {
+    return static_cast<std::int64_t>(data_type_v<T>);
+  } else {
+    return -static_cast<std::int64_t>(sizeof(T));
+  }
+}
+inline std::string type_name(std::int64_t type) {
+  if (type < 0) return detail::text({"a type of ", -type, " bytes"});
+  return lod::to_string(static_cast<DataType>(type));
+}
+inline std::int64_t type_size(std::int64_t type) noexcept {
+  return type < 0 ? -type : static_cast<std::int64_t>(size_of(static_cast<DataType>(type)));
+}
+inline bool same_type(std::int64_t a, std::int64_t b) noexcept {
+  const auto plain = [](std::int64_t type) {
+    constexpr auto other_name = static_cast<std::int64_t>(DataType::SIZE_T);
+    return type == other_name ? static_cast<std::int64_t>(DataType::UINT64) : type;
+  };
+  return plain(a) == plain(b);
+}
+
+inline void set_row_shape(Header& header, const Shape& shape) noexcept {
+  header.rank = static_cast<std::int64_t>(shape.size());
+  std::copy(shape.begin(), shape.end(), header.row_shape);
+}
+inline Shape row_shape_of(const Header& header) {
+  return Shape(std::span<const std::int64_t>{header.row_shape, static_cast<std::size_t>(header.rank)});
+}
+/// The bytes of its values, which are in the sender's memory.
+inline std::int64_t bytes_of_values(const Header& header) {
+  if (header.kind == static_cast<std::int64_t>(Kind::LOD)) return 0;
+  if (header.kind == static_cast<std::int64_t>(Kind::DESCRIPTION)) return header.rows;
+  return detail::saturated_product(header.rows, row_shape_of(header).elements(), type_size(header.type));
+}
+
+/// A value that is sent.
+struct Outgoing {
+  Header header;
+  std::span<const std::int64_t> numbers;
+  const void* values = nullptr;
+  std::vector<std::int64_t> own;  ///< what `numbers` are in, unless they are the value's
+};
+
+/// The lengths of all levels: the sizes of the levels, then their lengths.
+inline void put_levels(const LoDView& lod, Outgoing& to) {
+  to.header.levels = lod.levels();
+  std::int64_t count = lod.levels();
+  for (int level = 0; level < lod.levels(); ++level) count += lod.size(level);
+  to.own.resize(detail::checked_count<std::int64_t>(count, "levels"));
+  auto next = to.own.begin();
+  for (int level = 0; level < lod.levels(); ++level) *next++ = lod.size(level);
+  for (int level = 0; level < lod.levels(); ++level) {
+    const auto offsets = lod.offsets(level);
+    for (std::size_t i = 1; i < offsets.size(); ++i) *next++ = offsets[i] - offsets[i - 1];
+  }
+  to.numbers = to.own;
+  to.header.numbers = count;
+}
+/// The LoD of several parts, one after the other, from such numbers.
+inline LoD joined_levels(std::int64_t levels, std::span<const std::span<const std::int64_t>> parts) {
+  std::vector<std::vector<std::int64_t>> lengths(static_cast<std::size_t>(levels));
+  for (const auto& part : parts) {
+    auto next = part.begin() + static_cast<std::ptrdiff_t>(levels);
+    for (std::size_t level = 0; level < lengths.size(); ++level) {
+      const auto end = next + static_cast<std::ptrdiff_t>(part[level]);
+      lengths[level].insert(lengths[level].end(), next, end);
+      next = end;
+    }
+  }
+  return LoD::from_lengths(lengths);
+}
+
+template <class X>
+inline constexpr bool is_typed_rows = false;
+template <class T>
+inline constexpr bool is_typed_rows<SelectedRows<T>> = true;
+
+/// Refuses what is not in CPU memory.
+template <class X>
+constexpr void check_device() noexcept {
+  if constexpr (requires { typename X::device; }) {
+    static_assert(std::same_as<typename X::device, Cpu>,
+                  "lod::mpi: ranks exchange values in CPU memory; copy those of a GPU first");
+  }
+}
+
+/// A value as it is sent. The value must stay where it is.
+template <class X>
+Outgoing outgoing(const X& x) {
+  check_device<X>();
+  Outgoing out;
+  Header& header = out.header;
+  if constexpr (std::same_as<X, LoD>) {
+    header.kind = static_cast<std::int64_t>(Kind::LOD);
+    header.rows = x.rows();
+    put_levels(x.view(), out);
+  } else if constexpr (is_typed_rows<X> || std::same_as<X, AnySelectedRows>) {
+    detail::check_value_rows(static_cast<std::int64_t>(x.rows().size()), x.value().rows(), "SelectedRows");
+    out = outgoing(x.value());
+    header.kind = static_cast<std::int64_t>(Kind::ROWS);
+    header.height = x.height();
+    header.levels = 0;
+    header.numbers = header.rows;
+    out.numbers = x.rows();
+  } else if constexpr (std::same_as<X, AnyLoDTensor>) {
+    header.type = static_cast<std::int64_t>(x.data_type());
+    header.rows = x.rows();
+    set_row_shape(header, x.row_shape());
+    put_levels(x.lod().view(), out);
+    out.values = x.bytes().data();
+  } else {
+    const auto view = x.view();
+    header.type = type_of<value_type_t<X>>();
+    header.rows = view.rows();
+    set_row_shape(header, view.row_shape());
+    put_levels(view.lod_view(), out);
+    out.values = view.data();
+  }
+  return out;
+}
+
+/// What a rank that only receives says of itself: the kind and the type that its output has.
+template <class Y>
+Header expected() noexcept {
+  check_device<Y>();
+  Header header;
+  if constexpr (std::same_as<Y, LoD>) {
+    header.kind = static_cast<std::int64_t>(Kind::LOD);
+  } else if constexpr (is_typed_rows<Y>) {
+    header.kind = static_cast<std::int64_t>(Kind::ROWS);
+    header.type = type_of<typename Y::value_type>();
+  } else if constexpr (std::same_as<Y, AnySelectedRows>) {
+    header.kind = static_cast<std::int64_t>(Kind::ROWS);
+    header.type = any_type;
+  } else if constexpr (std::same_as<Y, AnyLoDTensor>) {
+    header.type = any_type;
+  } else {
+    header.type = type_of<typename Y::value_type>();
+  }
+  return header;
+}
+
+inline std::string of_rank(const char* what, int rank) { return detail::text({what, ": rank ", rank}); }
+/// Throws ShapeMismatch unless an output of this kind and type can take what is described; `which` names it.
+inline void check_takes(const Header& output, const Header& found, const std::string& which) {
+  if (output.kind != found.kind) {
+    throw ShapeMismatch(detail::text({which, ": expected ", to_string(static_cast<Kind>(output.kind)), ", found ",
+                                      to_string(static_cast<Kind>(found.kind))}));
+  }
+  const bool is_typed = output.type != any_type && found.type != any_type;
+  if (is_typed ? !same_type(output.type, found.type) : output.type != any_type && found.type < 0) {
+    throw ShapeMismatch(
+        detail::text({which, ": data type: expected ", type_name(output.type), ", found ", type_name(found.type)}));
+  }
+}
+
+/// Where one value arrives that consists of the parts of several ranks, one after the other. The output is changed by
+/// `finish` only, except that its memory may hold other values from `prepare` on, where that suffices.
+template <class Y>
+class Incoming {
+ public:
+  explicit Incoming(Y& y) noexcept : y_(&y) {}
+
+  /// Takes memory for what is described: all parts together.
+  void prepare(const Header& all, std::pmr::memory_resource* of_new) {
+    all_ = all;
+    if constexpr (std::same_as<Y, LoD>) {
+    } else if constexpr (is_typed_rows<Y>) {
+      ids_.reserve(detail::checked_count<std::int64_t>(all.rows, "ids"));
+      value_ = y_->value().resized(LoD(), row_shape_of(all), all.rows, resource(y_->value().resource(), of_new));
+    } else if constexpr (std::same_as<Y, AnySelectedRows>) {
+      ids_.reserve(detail::checked_count<std::int64_t>(all.rows, "ids"));
+      value_ = y_->value().resized(static_cast<DataType>(all.type), LoD(), row_shape_of(all), all.rows,
+                                   resource(y_->value().resource(), of_new));
+    } else if constexpr (std::same_as<Y, AnyLoDTensor>) {
+      value_ = y_->resized(static_cast<DataType>(all.type), LoD(), row_shape_of(all), all.rows,
+                           resource(y_->resource(), of_new));
+    } else {
+      value_ = y_->resized(LoD(), row_shape_of(all), all.rows, resource(y_->resource(), of_new));
+    }
+  }
+  /// The first byte of the values.
+  std::byte* values() {
+    if constexpr (std::same_as<Y, LoD>) {
+      return nullptr;
+    } else if constexpr (requires { value_.mutable_bytes(); }) {
+      return value_.mutable_bytes().data();
+    } else {
+      return reinterpret_cast<std::byte*>(value_.data());
+    }
+  }
+  /// Lets the output be what has arrived; the numbers of each part.
+  void finish(std::span<const std::span<const std::int64_t>> parts) {
+    if constexpr (is_typed_rows<Y> || std::same_as<Y, AnySelectedRows>) {
+      for (const auto& part : parts) ids_.insert(ids_.end(), part.begin(), part.end());
+      *y_ = Y(std::move(ids_), all_.height, std::move(value_));
+    } else if constexpr (std::same_as<Y, LoD>) {
+      *y_ = joined_levels(all_.levels, parts);
+    } else if constexpr (std::same_as<Y, AnyLoDTensor>) {
+      *y_ = value_.with_lod(joined_levels(all_.levels, parts));
+    } else {
+      LoD lod = joined_levels(all_.levels, parts);
+      *y_ = std::move(value_).with_lod(std::move(lod));
+    }
+  }
+
+ private:
+  struct None {};
+  template <class Of>
+  static auto value_of() {
+    if constexpr (std::same_as<Of, LoD>) {
+      return None();
+    } else if constexpr (is_typed_rows<Of>) {
+      return LoDTensor<typename Of::value_type>();
+    } else if constexpr (std::same_as<Of, AnySelectedRows>) {
+      return AnyLoDTensor();
+    } else {
+      return Of();
+    }
+  }
+  static std::pmr::memory_resource* resource(std::pmr::memory_resource* own, std::pmr::memory_resource* of_new) {
+    return own ? own : of_new;
+  }
+
+  Y* y_;
+  Header all_;
+  decltype(value_of<Y>()) value_{};
+  std::vector<std::int64_t> ids_;
+};
+
+template <class X>
+struct ArrivingAs {
+  using type = X;
+};
+template <LoDTensorLike X>
+struct ArrivingAs<X> {
+  using type = LoDTensor<value_type_t<X>, device_t<X>>;
+};
+/// What a value is where it arrives: views and slices become tensors.
+template <class X>
+using Arriving = typename ArrivingAs<X>::type;
+
+/// What can be sent.
+template <class X>
+concept Carried = LoDTensorLike<X> || is_typed_rows<X> || std::same_as<X, AnyLoDTensor> ||
+    std::same_as<X, AnySelectedRows> || std::same_as<X, LoD>;
+
+/// Throws std::invalid_argument if what is sent overlaps what is received.
+template <class X, class Y>
+void check_apart(const char* what, const X& x, const Y& y) {
+  const auto same = [what] {
+    throw std::invalid_argument(detail::text({what, ": the output is the argument, expected another"}));
+  };
+  if constexpr (std::same_as<X, Y>) {
+    if (&x == &y) same();
+  }
+  if constexpr (LoDTensorLike<X>) {
+    operation::check_apart(what, y, {{"x", x.view()}});
+  } else if constexpr (is_typed_rows<X>) {
+    operation::check_apart(what, y.value(), {{"x", x.value()}});
+  }
+}
+
+/// A new value, which will have memory of the executor's.
+template <class Y>
+Y made(const mpi::Communicator& communicator) {
+  std::pmr::memory_resource* const resource = communicator.executor().resource();
+  if constexpr (std::constructible_from<Y, std::pmr::memory_resource*>) {
+    return Y(resource);
+  } else {
+    return Y();
+  }
+}
+
+}  // namespace lod::inline LOD_INTERFACE::between_ranks::inline LOD_TARGET

@@ -1,0 +1,200 @@
+// SPDX-License-Identifier: Apache-2.0
+/// @file
+/// The exchange that most operations between ranks consist of: each sends a part to some others, and joins what
+/// arrives.
+#pragma once
+
+#include <lod/core/error.hpp>
+#include <lod/core/sizes.hpp>
+#include <lod/core/target.hpp>
+#include <lod/mpi/agreement.hpp>
+#include <lod/mpi/carried.hpp>
+#include <lod/mpi/communicator.hpp>
+#include <lod/mpi/messages.hpp>
+
+#include <algorithm>
+#include <cstddef>
+#include <cstdint>
+#include <cstring>
+#include <exception>
+#include <memory>
+#include <optional>
+#include <span>
+#include <string>
+#include <type_traits>
+#include <utility>
+#include <vector>
+
+namespace lod::inline LOD_INTERFACE::between_ranks::inline LOD_TARGET {
+
+/// Who sends.
+enum class Pattern {
+  TO_ROOT,    ///< all, to one
+  FROM_ROOT,  ///< one, to all
+  DENSE,      ///< each to each
+};
+
+/// Throws InvalidLoD or ShapeMismatch unless two ranks describe values that can be joined.
+inline void check_alike(const Header& x, const Header& first, const std::string& which) {
+  check_takes(first, x, which);
+  if (x.levels != first.levels) {
+    throw InvalidLoD(
+        detail::text({which, ": ", x.levels, " levels, expected ", first.levels, " as the first rank has"}));
+  }
+  if (row_shape_of(x) != row_shape_of(first)) {
+    throw ShapeMismatch(detail::text({which, ": rows of shape ", lod::to_string(row_shape_of(x)), ", expected ",
+                                      lod::to_string(row_shape_of(first)), " as the first rank has"}));
+  }
+  if (x.height != first.height) {
+    throw ShapeMismatch(
+        detail::text({which, ": height ", x.height, ", expected ", first.height, " as the first rank has"}));
+  }
+}
+
+/// Such an operation. `prepare()` returns this rank's part for each rank, or one for all of them; it is called where
+/// the rank sends something.
+template <class Y, class Prepare>
+class Exchange : public Steps {
+ public:
+  Exchange(const mpi::Communicator& communicator, Operation operation, Pattern pattern, int root, Y& y, Prepare prepare)
+      : Steps(communicator),
+        pattern_(pattern),
+        root_(root),
+        prepare_(std::move(prepare)),
+        agreement_(group, operation, root),
+        incoming_(y),
+        failed_(static_cast<std::size_t>(group.size)) {}
+
+  bool next() override {
+    switch (step_++) {
+      case 0:
+        agree();
+        return true;
+      case 1:
+        send();
+        return true;
+      default:
+        finish();
+        return false;
+    }
+  }
+
+ private:
+  bool sends_to(int rank) const noexcept {
+    return pattern_ == Pattern::TO_ROOT ? rank == root_ : pattern_ == Pattern::DENSE || group.rank == root_;
+  }
+  bool receives_from(int rank) const noexcept {
+    return pattern_ == Pattern::FROM_ROOT ? rank == root_ : pattern_ == Pattern::DENSE || group.rank == root_;
+  }
+  Outgoing& part(int rank) noexcept { return parts_[parts_.size() == 1 ? 0 : static_cast<std::size_t>(rank)]; }
+  /// The rank with whose description the others are compared.
+  int first() const noexcept { return pattern_ == Pattern::FROM_ROOT ? root_ : 0; }
+
+  void agree() {
+    agreement_.prepare([&] {
+      check_rank(group, root_, agreement_.what());
+      if (pattern_ == Pattern::FROM_ROOT && group.rank != root_) {
+        agreement_.to_all(expected<Y>());
+        return;
+      }
+      parts_ = prepare_();
+      for (int rank = 0; rank < group.size; ++rank) agreement_.tell(rank, part(rank).header);
+    });
+    agreement_.exchange(messages);
+  }
+
+  void send() {
+    agreement_.check();
+    prepare_output();
+    const int tag = agreement_.tag();
+    std::byte* const values = error_ ? nullptr : incoming_.values();
+    std::int64_t position = 0;
+    for (int rank = 0; rank < group.size; ++rank) {
+      if (!receives_from(rank)) continue;
+      const Header& header = agreement_.from(rank);
+      const std::int64_t bytes = bytes_of_values(header);
+      std::byte* const to = values ? values + position : nullptr;
+      position += bytes;
+      if (rank == group.rank) {
+        if (to && bytes > 0) std::memcpy(to, part(rank).values, static_cast<std::size_t>(bytes));
+        continue;
+      }
+      if (pattern_ == Pattern::DENSE) messages.receive(rank, tag, &failed_[static_cast<std::size_t>(rank)], 8);
+      std::int64_t* const numbers = error_ ? nullptr : numbers_[static_cast<std::size_t>(rank)].data();
+      messages.receive(rank, tag, numbers, detail::bytes_of<std::int64_t>(header.numbers));
+      messages.receive(rank, tag, to, bytes);
+    }
+    std::int64_t& own = failed_[static_cast<std::size_t>(group.rank)];
+    own = error_ ? 1 : 0;
+    for (int rank = 0; rank < group.size; ++rank) {
+      if (rank == group.rank || !sends_to(rank)) continue;
+      const Outgoing& out = part(rank);
+      if (pattern_ == Pattern::DENSE) messages.send(rank, tag, &own, sizeof own);
+      messages.send(rank, tag, out.numbers.data(), detail::bytes_of<std::int64_t>(out.header.numbers));
+      messages.send(rank, tag, out.values, bytes_of_values(out.header));
+    }
+  }
+  /// What all ranks see alike is checked on all of them; what this one lacks, or cannot count, is its own error.
+  void prepare_output() {
+    const char* const what = agreement_.what();
+    Header all = agreement_.from(first());
+    for (int rank = 0; rank < group.size; ++rank) {
+      if (pattern_ == Pattern::FROM_ROOT) {
+        check_takes(agreement_.from(rank), all, of_rank(what, rank));
+      } else {
+        check_alike(agreement_.from(rank), all, of_rank(what, rank));
+      }
+    }
+    try {
+      numbers_.resize(static_cast<std::size_t>(group.size));
+      all.rows = 0;
+      for (int rank = 0; rank < group.size; ++rank) {
+        if (!receives_from(rank)) continue;
+        const Header& header = agreement_.from(rank);
+        if (rank != group.rank) {
+          numbers_[static_cast<std::size_t>(rank)].resize(detail::checked_count<std::int64_t>(header.numbers, what));
+        }
+        if (__builtin_add_overflow(all.rows, header.rows, &all.rows)) {
+          throw ShapeMismatch(detail::text({what, ": the ranks have more rows than 64 bits count"}));
+        }
+      }
+      incoming_.prepare(all, group.executor.resource());
+    } catch (...) {
+      error_ = std::current_exception();
+    }
+  }
+
+  void finish() {
+    const auto is_set = [](std::int64_t failed) { return failed != 0; };
+    if (pattern_ == Pattern::DENSE && std::any_of(failed_.begin(), failed_.end(), is_set)) {
+      throw_together(group, agreement_.tag(), failed_, error_);
+    }
+    if (error_) std::rethrow_exception(error_);
+    std::vector<std::span<const std::int64_t>> parts;
+    for (int rank = 0; rank < group.size; ++rank) {
+      if (!receives_from(rank)) continue;
+      parts.push_back(rank == group.rank ? part(rank).numbers : numbers_[static_cast<std::size_t>(rank)]);
+    }
+    incoming_.finish(parts);
+  }
+
+  Pattern pattern_;
+  int root_;
+  Prepare prepare_;
+  Agreement agreement_;
+  Incoming<Y> incoming_;
+  std::vector<std::int64_t> failed_;  // for each rank; what arrives of a dense exchange
+  std::vector<Outgoing> parts_;
+  std::vector<std::vector<std::int64_t>> numbers_;
+  std::exception_ptr error_;
+  int step_ = 0;
+};
+
+/// One part for all ranks.
+inline std::vector<Outgoing> for_all(Outgoing part) {
+  std::vector<Outgoing> parts;
+  parts.push_back(std::move(part));
+  return parts;
+}
+
+}  // namespace lod::inline LOD_INTERFACE::between_ranks::inline LOD_TARGET
