@@ -4,6 +4,8 @@
 #pragma once
 
 #include <lod/cpu.hpp>
+#include <lod/mpi/all_reduce.hpp>
+#include <lod/mpi/all_reduce_rows.hpp>
 #include <lod/mpi/all_to_all.hpp>
 #include <lod/mpi/broadcast.hpp>
 #include <lod/mpi/communicator.hpp>

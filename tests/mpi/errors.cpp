@@ -65,9 +65,9 @@ TEST_CASE("all_gather, gather: what does not fit the other ranks' is an error on
     });
   };
   check_refused(std::type_identity<lod::ShapeMismatch>(), LoDTensor<float>(LoD::from_lengths({{2}}), {4}),
-                "rows of shape {4}, expected {3} as the first rank has");
+                "rows of shape {4}, expected {3} as the first has");
   check_refused(std::type_identity<lod::InvalidLoD>(), LoDTensor<float>(LoD::from_lengths({{1}, {2}}), {3}),
-                "2 levels, expected 1 as the first rank has");
+                "2 levels, expected 1 as the first has");
   with_odd_rank<AnyLoDTensor>(ranks, LoDTensor<float>({2}), LoDTensor<double>({2}), [&](const auto& x, int) {
     CHECK_THROWS_WITH_AS(static_cast<void>(mpi::all_gather(ranks, x)),
                          doctest::Contains("data type: expected FP32, found FP64"), lod::ShapeMismatch);

@@ -38,16 +38,16 @@ enum class Pattern {
 inline void check_alike(const Header& x, const Header& first, const std::string& which) {
   check_takes(first, x, which);
   if (x.levels != first.levels) {
-    throw InvalidLoD(
-        detail::text({which, ": ", x.levels, " levels, expected ", first.levels, " as the first rank has"}));
+    throw InvalidLoD(detail::text({which, ": ", x.levels, " levels, expected ", first.levels, " as the first has"}));
   }
   if (row_shape_of(x) != row_shape_of(first)) {
     throw ShapeMismatch(detail::text({which, ": rows of shape ", lod::to_string(row_shape_of(x)), ", expected ",
-                                      lod::to_string(row_shape_of(first)), " as the first rank has"}));
+                                      lod::to_string(row_shape_of(first)), " as the first has"}));
   }
   if (x.height != first.height) {
-    throw ShapeMismatch(
-        detail::text({which, ": height ", x.height, ", expected ", first.height, " as the first rank has"}));
+    const bool sparse = first.kind == static_cast<std::int64_t>(Kind::ROWS);
+    throw ShapeMismatch(detail::text({which, sparse ? ": height " : ": ", x.height, sparse ? "" : " rows",
+                                      ", expected ", first.height, " as the first has"}));
   }
 }
 
