@@ -69,39 +69,72 @@ class Sorted {
   bool in_order_ = true;
 };
 
-/// The sequences for each rank, copied to where they lie one after the other, unless they do.
+/// The sequences for each rank, copied to where they lie one after the other, unless they do. Those that stay on this
+/// rank are copied to the output at once.
 template <class X>
 class SortedParts {
+  using T = value_type_t<X>;
+
  public:
   SortedParts(const mpi::Communicator& communicator, const X& x, std::span<const std::int64_t> destinations,
               const Arriving<X>& y) noexcept
-      : communicator_(&communicator), x_(&x), destinations_(destinations), y_(&y) {}
+      : communicator_(&communicator), x_(x.view()), destinations_(destinations), argument_(&x), y_(&y) {}
   std::vector<Outgoing> operator()() {
-    check_device<X>();
-    check_apart("all_to_all", *x_, *y_);
-    auto view = x_->view();
-    const Sorted sorted(destinations_, view.size(), communicator_->size(), "all_to_all");
-    if (!sorted.in_order()) {
-      laid_out_ = select(communicator_->executor(), view, sorted.order());
-      view = std::as_const(laid_out_).view();
+    check_apart("all_to_all", *argument_, *y_);
+    const int ranks = communicator_->size(), own = communicator_->rank();
+    const Sorted sorted(destinations_, x_.size(), ranks, "all_to_all");
+    in_order_ = sorted.in_order();
+    const std::int64_t staying = in_order_ ? 0 : sorted.end(own) - sorted.begin(own);
+    LoDTensorView<const T> laid_out = x_;
+    if (!in_order_) {
+      const auto begin = sorted.order().begin() + static_cast<std::ptrdiff_t>(sorted.begin(own));
+      const auto end = begin + static_cast<std::ptrdiff_t>(staying);
+      own_ids_.assign(begin, end);
+      std::vector<std::int64_t> others(sorted.order().begin(), begin);
+      others.insert(others.end(), end, sorted.order().end());
+      laid_out_ = select(communicator_->executor(), x_, others);
+      laid_out = std::as_const(laid_out_).view();
+      // The levels of what stays: those of rows without elements, of which nothing is copied.
+      const LoDTensorView<const T> only_levels(nullptr, x_.lod_view(), &no_elements_, 0);
+      own_levels_ = select(communicator_->executor(), only_levels, own_ids_);
     }
     std::vector<Outgoing> parts;
-    for (int rank = 0; rank < communicator_->size(); ++rank) {
-      parts.push_back(outgoing(view.between(sorted.begin(rank), sorted.end(rank))));
+    for (int rank = 0; rank < ranks; ++rank) {
+      if (rank == own && !in_order_) {
+        parts.push_back(
+            outgoing(LoDTensorView<const T>(nullptr, own_levels_.lod_view(), &x_.row_shape(), x_.row_size())));
+        continue;
+      }
+      const std::int64_t left_out = rank > own ? staying : 0;
+      parts.push_back(outgoing(laid_out.between(sorted.begin(rank) - left_out, sorted.end(rank) - left_out)));
     }
     return parts;
+  }
+  void copy_own(const Outgoing& part, std::byte* to, std::int64_t bytes) const {
+    if (in_order_) {
+      InPlace().copy_own(part, to, bytes);
+    } else if (bytes > 0) {
+      const LoDTensorView<T> y(reinterpret_cast<T*>(to), own_levels_.lod_view(), &x_.row_shape(), x_.row_size());
+      select_into(communicator_->executor(), x_, own_ids_, y);
+    }
   }
 
  private:
   const mpi::Communicator* communicator_;
-  const X* x_;
+  LoDTensorView<const T> x_;
   std::span<const std::int64_t> destinations_;
+  const X* argument_;
   const Arriving<X>* y_;
-  Arriving<X> laid_out_;
+  bool in_order_ = true;
+  Shape no_elements_{0};
+  LoDTensor<T> laid_out_;  // what goes to others
+  std::vector<std::int64_t> own_ids_;
+  LoDTensor<T> own_levels_;
 };
 
 template <class X>
 auto exchanging(const mpi::Communicator& communicator, const X& x, std::span<const std::int64_t> destinations) {
+  check_device<X>();
   return [&communicator, &x, destinations](Arriving<X>& y) {
     return Exchange<Arriving<X>, SortedParts<X>>(communicator, Operation::ALL_TO_ALL, Pattern::DENSE, 0, y,
                                                  {communicator, x, destinations, y});

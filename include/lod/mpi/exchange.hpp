@@ -51,8 +51,16 @@ inline void check_alike(const Header& x, const Header& first, const std::string&
   }
 }
 
+/// A base of what prepares parts that lie where they are sent from.
+struct InPlace {
+  /// Copies this rank's part for itself.
+  void copy_own(const Outgoing& part, std::byte* to, std::int64_t bytes) const noexcept {
+    if (to && bytes > 0) std::memcpy(to, part.values, static_cast<std::size_t>(bytes));
+  }
+};
+
 /// Such an operation. `prepare()` returns this rank's part for each rank, or one for all of them; it is called where
-/// the rank sends something.
+/// the rank sends something. `prepare.copy_own` copies its part for itself.
 template <class Y, class Prepare>
 class Exchange : public Steps {
  public:
@@ -107,6 +115,7 @@ class Exchange : public Steps {
     agreement_.check();
     prepare_output();
     const int tag = agreement_.tag();
+    if (!error_ && receives_from(group.rank)) copy_own();
     std::byte* const values = error_ ? nullptr : incoming_.values();
     std::int64_t position = 0;
     for (int rank = 0; rank < group.size; ++rank) {
@@ -115,10 +124,7 @@ class Exchange : public Steps {
       const std::int64_t bytes = bytes_of_values(header);
       std::byte* const to = values ? values + position : nullptr;
       position += bytes;
-      if (rank == group.rank) {
-        if (to && bytes > 0) std::memcpy(to, part(rank).values, static_cast<std::size_t>(bytes));
-        continue;
-      }
+      if (rank == group.rank) continue;
       if (pattern_ == Pattern::DENSE) messages.receive(rank, tag, &failed_[static_cast<std::size_t>(rank)], 8);
       std::int64_t* const numbers = error_ ? nullptr : numbers_[static_cast<std::size_t>(rank)].data();
       messages.receive(rank, tag, numbers, detail::bytes_of<std::int64_t>(header.numbers));
@@ -132,6 +138,20 @@ class Exchange : public Steps {
       if (pattern_ == Pattern::DENSE) messages.send(rank, tag, &own, sizeof own);
       messages.send(rank, tag, out.numbers.data(), detail::bytes_of<std::int64_t>(out.header.numbers));
       messages.send(rank, tag, out.values, bytes_of_values(out.header));
+    }
+  }
+  /// Before anything is sent, so that others are told if it fails.
+  void copy_own() noexcept {
+    std::int64_t before = 0;
+    for (int rank = 0; rank < group.rank; ++rank) {
+      if (receives_from(rank)) before += bytes_of_values(agreement_.from(rank));
+    }
+    try {
+      std::byte* const values = incoming_.values();
+      const Outgoing& own = part(group.rank);
+      prepare_.copy_own(own, values ? values + before : nullptr, bytes_of_values(own.header));
+    } catch (...) {
+      error_ = std::current_exception();
     }
   }
   /// What all ranks see alike is checked on all of them; what this one lacks, or cannot count, is its own error.

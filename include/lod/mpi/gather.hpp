@@ -19,7 +19,7 @@ namespace lod::inline LOD_INTERFACE::between_ranks::inline LOD_TARGET {
 
 /// The same part for all who receive from this rank.
 template <class X>
-class Whole {
+class Whole : public InPlace {
  public:
   Whole(const char* what, const X& x, const Arriving<X>& y) noexcept : what_(what), x_(&x), y_(&y) {}
   std::vector<Outgoing> operator()() const {

@@ -22,7 +22,7 @@ namespace lod::inline LOD_INTERFACE::between_ranks::inline LOD_TARGET {
 
 /// The parts of `split`, where they lie.
 template <class X>
-class EvenParts {
+class EvenParts : public InPlace {
  public:
   EvenParts(int ranks, const X& x, const Arriving<X>& y) noexcept : ranks_(ranks), x_(&x), y_(&y) {}
   std::vector<Outgoing> operator()() const {
