@@ -12,3 +12,4 @@
 #include <lod/mpi/gather.hpp>
 #include <lod/mpi/point_to_point.hpp>
 #include <lod/mpi/scatter.hpp>
+#include <lod/mpi/together.hpp>

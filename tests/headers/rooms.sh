@@ -13,7 +13,7 @@ declare -A may_include=(
   [cuda]="core ops interop"
   [dnnl]="core ops program kernels"
   [blas]="core program"
-  [mpi]="core ops"
+  [mpi]="core io ops program"
   [kernels]="core ops"
 )
 # Beside those: kernels for GPUs, and what calls compiled ones, know the executor of a GPU.

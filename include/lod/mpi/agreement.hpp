@@ -32,11 +32,12 @@ enum class Operation : std::int64_t {
   ALL_TO_ALL_GRAD,
   ALL_REDUCE,
   ALL_REDUCE_ROWS,
+  TOGETHER,
 };
 /// Its name.
 LOD_TAGGED constexpr const char* to_string(Operation operation) noexcept {
-  constexpr const char* names[] = {"broadcast",  "gather",          "all_gather", "scatter",
-                                   "all_to_all", "all_to_all_grad", "all_reduce", "all_reduce"};
+  constexpr const char* names[] = {"broadcast",       "gather",     "all_gather", "scatter", "all_to_all",
+                                   "all_to_all_grad", "all_reduce", "all_reduce", "together"};
   return names[static_cast<std::size_t>(operation)];
 }
 

@@ -126,7 +126,7 @@ struct GruDirection {
 
   template <class T, class Device>
   static std::array<std::int64_t, 1> sizes(const GruWeights<T, Device>& weights) {
-    return {weights.recurrent.rows()};
+    return std::array{weights.recurrent.rows()};
   }
   template <class X, class T, class Device, class Options>
   static void check(const X& x, const GruWeights<T, Device>& weights, const Options&, const char* what) {

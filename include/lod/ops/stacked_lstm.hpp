@@ -135,7 +135,7 @@ struct LstmDirection {
   template <class T, class Device>
   static std::array<std::int64_t, 2> sizes(const LstmWeights<T, Device>& weights) {
     const auto [size, width] = lstm_sizes(weights);
-    return {width, size};
+    return std::array{width, size};
   }
   template <class X, class T, class Device, class Options>
   static void check(const X& x, const LstmWeights<T, Device>& weights, const Options& options, const char* what) {

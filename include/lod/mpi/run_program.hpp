@@ -1,0 +1,278 @@
+// SPDX-License-Identifier: Apache-2.0
+/// @file
+/// @ingroup ranks
+/// A program that several ranks run: each operator of its block 0 on the rank where it is placed.
+///
+///     const std::vector<std::int64_t> placement = {0, 0, 1, 1};   // of operators; rank 0 has program and data
+///     const auto out = lod::mpi::run(ranks, program, placement, scope, {.feed = {{"x", x}}, .fetch = {"loss"}});
+///
+/// Rank 0 has the program, and what it needs: values that are fed, and the values of persistable variables, such as
+/// parameters, in its scope. The others get their parts as bytes, and need nothing; what they pass for program,
+/// placement, feed and fetch is not read. The results are those of one process, to the last bit.
+#pragma once
+
+#include <lod/core/any_tensor.hpp>
+#include <lod/core/error.hpp>
+#include <lod/core/executor.hpp>
+#include <lod/core/lod_tensor.hpp>
+#include <lod/core/target.hpp>
+#include <lod/mpi/all_to_all.hpp>
+#include <lod/mpi/communicator.hpp>
+#include <lod/mpi/point_to_point.hpp>
+#include <lod/mpi/together.hpp>
+#include <lod/mpi/worker_links.hpp>
+#include <lod/mpi/worker_plan.hpp>
+#include <lod/program/program.hpp>
+#include <lod/program/run.hpp>
+#include <lod/program/scope.hpp>
+#include <lod/program/trace.hpp>
+
+#include <any>
+#include <atomic>
+#include <concepts>
+#include <cstddef>
+#include <cstdint>
+#include <exception>
+#include <list>
+#include <memory>
+#include <numeric>
+#include <optional>
+#include <span>
+#include <string>
+#include <utility>
+#include <vector>
+
+namespace lod::inline LOD_INTERFACE::between_ranks {
+
+/// Numbers the variables in which ranks keep their links: a scope may serve several programs.
+inline std::atomic<std::uint64_t> programs_on_ranks = 0;
+
+}  // namespace lod::inline LOD_INTERFACE::between_ranks
+
+namespace lod::inline LOD_INTERFACE::mpi::inline LOD_TARGET {
+
+/// A program made ready for many runs on several ranks. All members but the destructor are
+/// collective.
+///
+/// The values of persistable variables that a part reads go to its rank once, when this is made. From then on each rank
+/// keeps those of its part in its own scope, and passes on those that other parts read; `collect` brings back to rank
+/// 0 what others have written.
+///
+/// A value that one part reads and another one has written is sent as soon as it is there, as a copy, and the sender
+/// goes on. So parts of which neither needs the other's values run at the same time. The operators mpi_send and
+/// mpi_recv do that, which are among lod::operators() from then on.
+///
+/// The scope must outlive this object. Neither copied nor moved.
+template <std::same_as<CpuExecutor> E = CpuExecutor>
+class PreparedProgram {
+ public:
+  /// The operator i of block 0 runs on the rank placement[i]; inner blocks, as those of loops, go with the operators
+  /// that own them. `fetch` are the variables that runs return, by default those of the program's `fetch` operators;
+  /// `limits` and `keep_values` are each rank's own: see lod::PreparedProgram.
+  ///
+  /// Throws on all ranks if it does on one: what `split` throws for program and placement, and what
+  /// lod::PreparedProgram throws for a part.
+  PreparedProgram(Communicator communicator, const ProgramDesc& program, std::span<const std::int64_t> placement,
+                  Scope& scope, const std::vector<std::string>& fetch = {}, const RunLimits& limits = {},
+                  bool keep_values = false)
+      : communicator_(std::move(communicator)), scope_(scope) {
+    share_out(program, placement, fetch);
+    const std::exception_ptr error = send_parameters();
+    try {
+      together(communicator_, [&] {
+        if (error) std::rethrow_exception(error);
+        program_.emplace(communicator_.executor(), part_.part.program, scope_, part_.fetches, limits, keep_values);
+      });
+    } catch (...) {
+      forget();
+      throw;
+    }
+  }
+  PreparedProgram(const PreparedProgram&) = delete;
+  PreparedProgram& operator=(const PreparedProgram&) = delete;
+  ~PreparedProgram() { forget(); }
+
+  /// Runs all parts. Rank 0 feeds, and gets the fetched tensors, valid until the next run; the others get none. `trace`
+  /// is each rank's own.
+  ///
+  /// Throws on all ranks if an operator throws on one: there what lod::PreparedProgram::run throws, on the others a
+  /// RankError with its text. Persistable variables that were written before stay so. The next run may follow.
+  const std::vector<AnyLoDTensor>& run(const Feed& feed = {}, Trace* trace = nullptr) LOD_LIFETIMEBOUND {
+    std::exception_ptr error;
+    const std::vector<AnyLoDTensor>* fetched = nullptr;
+    links_->begin();
+    try {
+      fetched = &program_->run(share_out(feed), trace);
+    } catch (...) {
+      error = std::current_exception();
+    }
+    links_->end(part_.part.program.blocks[0], error);
+    fed_.clear();
+    together(communicator_, [&] {
+      // Who only waited in vain for another rank leaves it to that one to say why.
+      if (error && !links_->another_failed()) std::rethrow_exception(error);
+    });
+    if (error) std::rethrow_exception(error);
+    bring_fetched(*fetched);
+    return fetched_;
+  }
+
+  /// Brings the persistable tensors and row-sparse values that other ranks were the last to write to the scope of rank
+  /// 0, as one process would have left them there.
+  void collect() {
+    if (!is_root()) {
+      for (const std::string& name : part_.results) send(communicator_, scope_.root().at(name).get<AnyLoDTensor>(), 0);
+      for (const std::string& name : part_.row_results) {
+        send(communicator_, scope_.root().at(name).get<AnySelectedRows>(), 0);
+      }
+      return;
+    }
+    for (int rank = 1; rank < communicator_.size(); ++rank) {
+      const between_ranks::WorkerPart& from = plan_.ranks[static_cast<std::size_t>(rank)];
+      for (const std::string& name : from.results) receive_variable<AnyLoDTensor>(name, rank);
+      for (const std::string& name : from.row_results) receive_variable<AnySelectedRows>(name, rank);
+    }
+  }
+
+ private:
+  bool is_root() const noexcept { return communicator_.rank() == 0; }
+
+  /// Gives each rank its part.
+  void share_out(const ProgramDesc& program, std::span<const std::int64_t> placement,
+                 const std::vector<std::string>& fetch) {
+    const auto ranks = static_cast<std::size_t>(communicator_.size());
+    LoDTensor<std::uint8_t> parts(LoD::from_lengths({{}, {}, {}}), {});
+    std::vector<std::int64_t> destinations;
+    together(communicator_, [&] {
+      if (!is_root()) return;
+      plan_ = between_ranks::make_plan(program, placement, ranks, scope_, fetch);
+      parts = between_ranks::encode(plan_);
+      destinations.resize(ranks);
+      std::iota(destinations.begin(), destinations.end(), std::int64_t{0});
+    });
+    const auto own = all_to_all(communicator_, parts, destinations);
+    together(communicator_, [&] {
+      part_ = between_ranks::decode_part(own);
+      BlockDesc& block = part_.part.program.blocks.at(0);
+      links_ = std::make_shared<between_ranks::Links>(communicator_, part_.part);
+      own_ = "@links@" + std::to_string(between_ranks::programs_on_ranks++);
+      links_->insert_operators(part_.part, own_, block);
+      VarDesc& described = block.vars.emplace_back(VarDesc::of_type(own_, VarType::RAW));
+      described.persistable = true;
+      between_ranks::add_operators_of_links<E>();
+      scope_.root().var(own_) = Variable(VarType::RAW, std::any(links_), own_);
+    });
+  }
+
+  /// Returns what has gone wrong on this rank.
+  std::exception_ptr send_parameters() noexcept {
+    std::exception_ptr error;
+    const auto attempt = [&](const auto& f) {
+      try {
+        f();
+      } catch (...) {
+        error = std::current_exception();
+      }
+    };
+    if (!is_root()) {
+      for (const auto& name : part_.tensors) attempt([&] { receive_variable<AnyLoDTensor>(name, 0); });
+      for (const auto& name : part_.rows) attempt([&] { receive_variable<AnySelectedRows>(name, 0); });
+      return error;
+    }
+    for (int rank = 1; rank < communicator_.size(); ++rank) {
+      const auto& to = plan_.ranks[static_cast<std::size_t>(rank)];
+      for (const auto& name : to.tensors) {
+        attempt([&] { send(communicator_, scope_.at(name).get<AnyLoDTensor>(), rank); });
+      }
+      for (const auto& name : to.rows) {
+        attempt([&] { send(communicator_, scope_.at(name).get<AnySelectedRows>(), rank); });
+      }
+    }
+    return error;
+  }
+  template <class Value>
+  void receive_variable(const std::string& name, int from) {
+    Variable& variable = scope_.root().var(name);
+    if (!variable.holds<Value>()) variable = Variable(Value(), name);
+    receive_into(communicator_, from, between_ranks::Links::tag_of_run, variable.get<Value>());
+  }
+
+  /// Sends what other parts are fed; returns what this rank's is.
+  Feed share_out(const Feed& feed) {
+    Feed own;
+    if (!is_root()) {
+      const auto names = receive<LoDTensor<std::uint8_t>>(communicator_, 0);
+      for (std::int64_t i = 0; i < names.size(); ++i) {
+        const auto letters = names[i].values();
+        own.emplace(std::string(letters.begin(), letters.end()), receive<AnyLoDTensor>(communicator_, 0));
+      }
+      return own;
+    }
+    own = feed;
+    for (int rank = 1; rank < communicator_.size(); ++rank) {
+      const auto& reads = plan_.feeds[static_cast<std::size_t>(rank)];
+      std::vector<std::int64_t> lengths;
+      std::string letters;
+      std::vector<const AnyLoDTensor*> values;
+      for (const auto& [name, value] : feed) {
+        if (!reads.contains(name)) continue;
+        lengths.push_back(static_cast<std::int64_t>(name.size()));
+        letters += name;
+        values.push_back(&value);
+        if (!plan_.feeds[0].contains(name)) own.erase(name);
+      }
+      auto& names = names_.emplace_back(LoD::from_lengths({lengths}), Shape());
+      std::copy(letters.begin(), letters.end(), names.data());
+      fed_.push_back(start_send(communicator_, names, rank));
+      for (const AnyLoDTensor* const value : values) fed_.push_back(start_send(communicator_, *value, rank));
+    }
+    return own;
+  }
+  /// Brings fetched values to rank 0, in the order of `fetch`.
+  void bring_fetched(const std::vector<AnyLoDTensor>& fetched) {
+    names_.clear();
+    if (!is_root()) {
+      for (std::size_t i = 0; i < part_.fetches.size(); ++i) send(communicator_, fetched[i], 0);
+      return;
+    }
+    std::vector<std::vector<AnyLoDTensor>> by_rank(plan_.ranks.size());
+    for (std::size_t rank = 0; rank < by_rank.size(); ++rank) {
+      for (std::size_t i = 0; i < plan_.ranks[rank].fetches.size(); ++i) {
+        by_rank[rank].push_back(rank == 0 ? fetched[i] : receive<AnyLoDTensor>(communicator_, static_cast<int>(rank)));
+      }
+    }
+    fetched_.clear();
+    for (const auto& [rank, which] : plan_.fetched) fetched_.push_back(by_rank[rank][which]);
+  }
+
+  void forget() noexcept {
+    fed_.clear();
+    program_.reset();
+    scope_.root().erase(own_);
+  }
+
+  Communicator communicator_;
+  Scope& scope_;
+  between_ranks::WorkerPlan plan_;  ///< on rank 0
+  between_ranks::WorkerPart part_;
+  std::shared_ptr<between_ranks::Links> links_;
+  std::string own_;  ///< the variable that holds the links
+  std::optional<lod::PreparedProgram<E>> program_;
+  std::list<LoDTensor<std::uint8_t>> names_;  ///< of what is fed
+  std::list<Pending<void>> fed_;
+  std::vector<AnyLoDTensor> fetched_;
+};
+
+/// Runs a program once on all ranks, each operator where it is placed: prepares it, runs it and collects what it has
+/// changed. Collective; rank 0 gets the fetched tensors. Throws as PreparedProgram does.
+template <std::same_as<CpuExecutor> E = CpuExecutor>
+std::vector<AnyLoDTensor> run(const Communicator& communicator, const ProgramDesc& program,
+                              std::span<const std::int64_t> placement, Scope& scope, const RunOptions& options = {}) {
+  PreparedProgram<E> prepared(communicator, program, placement, scope, options.fetch, options.limits,
+                              options.keep_values);
+  std::vector<AnyLoDTensor> fetched = prepared.run(options.feed, options.trace);
+  prepared.collect();
+  return fetched;
+}
+
+}  // namespace lod::inline LOD_INTERFACE::mpi::inline LOD_TARGET
