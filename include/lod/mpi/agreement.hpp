@@ -155,6 +155,7 @@ class Agreement {
       }
     }
     std::vector<std::int64_t> failed;
+    failed.reserve(from_.size());
     for (const Header& header : from_) failed.push_back(header.failed);
     if (std::any_of(failed.begin(), failed.end(), [](std::int64_t one) { return one != 0; })) {
       throw_together(group_, tag_, failed, error_);

@@ -147,13 +147,7 @@ class RowReduction final : public Reduction {
     }
   }
 
- private:
-  /// A rank's rows of one subtree, as far as another one owns them.
-  struct Part {
-    std::span<const std::int64_t> ids;
-    const T* values;
-  };
-
+ protected:
   void finish_header(Header& header) override {
     if (given_.empty()) return;
     std::vector<std::int64_t> ids;
@@ -167,6 +161,14 @@ class RowReduction final : public Reduction {
     }
     IdSamples::put(ids, header);
   }
+
+ private:
+  /// A rank's rows of one subtree, as far as another one owns them.
+  struct Part {
+    std::span<const std::int64_t> ids;
+    const T* values;
+  };
+
   Rows merged(const std::vector<const Rows*>& parts) const {
     Rows sum(group.executor.resource());
     merge_add_into(group.executor, std::span<const Rows* const>(parts), sum);

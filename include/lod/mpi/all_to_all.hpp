@@ -77,7 +77,7 @@ class SortedParts {
 
  public:
   SortedParts(const mpi::Communicator& communicator, const X& x, std::span<const std::int64_t> destinations,
-              const Arriving<X>& y) noexcept
+              const Arriving<X>& y)
       : communicator_(&communicator), x_(x.view()), destinations_(destinations), argument_(&x), y_(&y) {}
   std::vector<Outgoing> operator()() {
     check_apart("all_to_all", *argument_, *y_);

@@ -35,9 +35,9 @@
 namespace lod::inline LOD_INTERFACE::between_ranks {
 
 /// What a message holds. Any-typed values travel as typed ones do, so each may be received as the other.
-enum class Kind : std::int64_t { TENSOR, ROWS, LOD, DESCRIPTION };
+enum class Kind : std::int64_t { TENSOR, ROWS, LOD };
 LOD_TAGGED constexpr const char* to_string(Kind kind) noexcept {
-  constexpr const char* names[] = {"a tensor", "row-sparse values", "a LoD", "a description"};
+  constexpr const char* names[] = {"a tensor", "row-sparse values", "a LoD"};
   return names[static_cast<std::size_t>(kind)];
 }
 
@@ -82,7 +82,6 @@ inline Shape row_shape_of(const Header& header) {
 /// The bytes of its values, which are in the sender's memory.
 inline std::int64_t bytes_of_values(const Header& header) {
   if (header.kind == static_cast<std::int64_t>(Kind::LOD)) return 0;
-  if (header.kind == static_cast<std::int64_t>(Kind::DESCRIPTION)) return header.rows;
   return detail::saturated_product(header.rows, row_shape_of(header).elements(), type_size(header.type));
 }
 

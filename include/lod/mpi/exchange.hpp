@@ -141,7 +141,7 @@ class Exchange : public Steps {
     }
   }
   /// Before anything is sent, so that others are told if it fails.
-  void copy_own() noexcept {
+  void copy_own() {
     std::int64_t before = 0;
     for (int rank = 0; rank < group.rank; ++rank) {
       if (receives_from(rank)) before += bytes_of_values(agreement_.from(rank));
