@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 /// @file
-/// What each rank gets of a program that several ranks run: its part, and the names of what comes to it and goes back.
+/// What rank 0 sends to each rank that runs a part of a program: the part, and the names of the variables whose values
+/// it receives and returns.
 #pragma once
 
 #include <lod/core/desc.hpp>
