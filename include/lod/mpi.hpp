@@ -9,6 +9,7 @@
 #include <lod/mpi/all_to_all.hpp>
 #include <lod/mpi/broadcast.hpp>
 #include <lod/mpi/communicator.hpp>
+#include <lod/mpi/cost.hpp>
 #include <lod/mpi/gather.hpp>
 #include <lod/mpi/point_to_point.hpp>
 #include <lod/mpi/scatter.hpp>

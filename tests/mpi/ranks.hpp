@@ -14,6 +14,7 @@
 #include <algorithm>
 #include <cstddef>
 #include <cstdint>
+#include <cstdlib>
 #include <memory_resource>
 #include <new>
 #include <string>
@@ -21,9 +22,12 @@
 
 namespace lod_test {
 
+/// From how many ranks on small blocks go in two steps: two, where the environment says so, as many would.
+inline int two_steps_from() { return std::getenv("LOD_TEST_TWO_STEPS") ? 2 : lod::mpi::default_two_steps_from; }
+
 /// The ranks of the run. With pieces of a few bytes, each message is many.
 inline lod::mpi::Communicator all_ranks(std::int64_t piece = 0) {
-  lod::mpi::Communicator ranks(MPI_COMM_WORLD);
+  lod::mpi::Communicator ranks(MPI_COMM_WORLD, lod::default_executor<lod::Cpu>(), {two_steps_from()});
   if (piece > 0) lod::between_ranks::group_of(ranks).piece = piece;
   return ranks;
 }
@@ -41,6 +45,9 @@ std::vector<lod::LoDTensor<T>> batches(Engine& engine, const lod::mpi::Communica
   }
   return all;
 }
+
+/// The collectives of MPI that an operation begins with.
+inline std::int64_t collectives(const lod::mpi::Communicator& ranks) { return ranks.size() < two_steps_from() ? 1 : 0; }
 
 template <class X>
 const X& own(const std::vector<X>& all, const lod::mpi::Communicator& ranks) {

@@ -6,6 +6,7 @@
 #include <lod/core/error.hpp>
 #include <lod/core/shape.hpp>
 #include <lod/core/target.hpp>
+#include <lod/mpi/blocks.hpp>
 #include <lod/mpi/communicator.hpp>
 #include <lod/mpi/interface.hpp>
 #include <lod/mpi/messages.hpp>
@@ -15,6 +16,7 @@
 #include <cstdint>
 #include <cstring>
 #include <exception>
+#include <memory>
 #include <span>
 #include <string>
 #include <type_traits>
@@ -102,7 +104,8 @@ struct Words {
   throw mpi::RankError(static_cast<int>(first), words[static_cast<std::size_t>(first)].text);
 }
 
-/// The first step of a collective operation: headers, one for each pair of ranks.
+/// The first step of a collective operation: headers, one for each pair of ranks, by a collective of MPI, or, where
+/// there are many ranks, in two steps of messages.
 class Agreement {
  public:
   LOD_TAGGED Agreement(Group& group, Operation operation, int root = 0)
@@ -141,6 +144,18 @@ class Agreement {
   }
   LOD_TAGGED void exchange(Messages& messages) {
     constexpr int bytes = sizeof(Header);
+    if (group_.size >= group_.two_steps_from) {
+      from_ = to_;  // this rank's own
+      passing_ = exchange_blocks(
+          group_, messages, tag_, bytes, [](int, int) { return static_cast<std::int64_t>(sizeof(Header)); },
+          [this](int rank) {
+            return Parts<const void>{{{&to(rank), sizeof(Header)}}};
+          },
+          [this](int rank) {
+            return Parts<void>{{{&from_[static_cast<std::size_t>(rank)], sizeof(Header)}}};
+          });
+      return;
+    }
     messages.collective("MPI_Ialltoall", static_cast<std::int64_t>(bytes) * (group_.size - 1),
                         [&](MPI_Comm handle, MPI_Request* request) {
                           return MPI_Ialltoall(to_.data(), bytes, MPI_BYTE, from_.data(), bytes, MPI_BYTE, handle,
@@ -170,6 +185,15 @@ class Agreement {
   /// What another rank tells this one.
   LOD_TAGGED const Header& from(int rank) const noexcept { return from_[static_cast<std::size_t>(rank)]; }
 
+  /// What a rank tells another one, where this rank is one of them or passes it on.
+  LOD_TAGGED Header between(int sender, int receiver) const noexcept {
+    if (sender == group_.rank) return to_[static_cast<std::size_t>(receiver)];
+    if (receiver == group_.rank) return from(sender);
+    Header header;
+    std::memcpy(&header, (*passing_)[Grid(group_).place_between(sender, receiver)], sizeof header);
+    return header;
+  }
+
   LOD_TAGGED const char* what() const noexcept { return to_string(operation_); }
   LOD_TAGGED int tag() const noexcept { return tag_; }
 
@@ -183,6 +207,7 @@ class Agreement {
   int tag_;
   std::vector<Header> to_;
   std::vector<Header> from_;
+  std::shared_ptr<const std::vector<const std::byte*>> passing_;
   std::exception_ptr error_;
 };
 

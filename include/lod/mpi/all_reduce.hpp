@@ -9,6 +9,7 @@
 #include <lod/core/sizes.hpp>
 #include <lod/core/target.hpp>
 #include <lod/mpi/agreement.hpp>
+#include <lod/mpi/blocks.hpp>
 #include <lod/mpi/carried.hpp>
 #include <lod/mpi/communicator.hpp>
 #include <lod/mpi/messages.hpp>
@@ -121,26 +122,30 @@ class DenseReduction final : public Reduction {
   void send_to_owners() {
     attempt([&] { sum_parts(); });
     const std::int64_t own = count_of(group.rank);
+    arrived_.resize(failed_.size());
     attempt([&] {
       for (int rank = 0; rank < group.size; ++rank) {
-        if (rank == group.rank) continue;
-        for (std::size_t i = 0; i < trees(rank).size(); ++i) {
-          arrived_.emplace_back(Shape{own}, uninitialized, group.executor.resource());
+        for (std::size_t i = 0; rank != group.rank && i < trees(rank).size(); ++i) {
+          arrived_[static_cast<std::size_t>(rank)].emplace_back(Shape{own}, uninitialized, group.executor.resource());
         }
       }
       next_ = y_->resized(LoD(), row_shape_of(common()), common().height, y_->resource());
     });
-    const int tag = agreement_.tag();
-    std::size_t next = 0;
-    for (int rank = 0; rank < group.size; ++rank) {
-      if (rank == group.rank) continue;
-      for (std::size_t i = 0; i < trees(rank).size(); ++i) {
-        messages.receive(rank, tag, error_ ? nullptr : arrived_[next++].data(), detail::bytes_of<T>(own));
-      }
-      for (std::size_t i = 0; i < trees(group.rank).size(); ++i) {
-        const T* const from = error_ ? nullptr : mine_[i].numbers.data() + first_of(rank);
-        messages.send(rank, tag, from, detail::bytes_of<T>(count_of(rank)));
-      }
+    for (std::size_t i = 0; i < most_trees(); ++i) {
+      const auto size = [this, i](int from, int to) {
+        return i < trees(from).size() ? detail::bytes_of<T>(count_of(to)) : 0;
+      };
+      exchange_blocks(
+          group, messages, agreement_.tag(), group.merged, size,
+          [&](int rank) {
+            const bool none = error_ || i >= mine_.size();
+            return Parts<const void>{
+                {{none ? nullptr : mine_[i].numbers.data() + first_of(rank), size(group.rank, rank)}}};
+          },
+          [this, i, size](int rank) {
+            auto& of_rank = arrived_[static_cast<std::size_t>(rank)];
+            return Parts<void>{{{error_ || i >= of_rank.size() ? nullptr : of_rank[i].data(), size(rank, group.rank)}}};
+          });
     }
   }
   /// Nothing of the arguments is read any more after this: the output may be one of them.
@@ -148,33 +153,34 @@ class DenseReduction final : public Reduction {
     const std::int64_t first = first_of(group.rank), own = count_of(group.rank);
     attempt([&] {
       std::vector<std::pair<Subtree, std::span<const T>>> known;
-      std::size_t next = 0;
       for (int rank = 0; rank < group.size; ++rank) {
         for (std::size_t i = 0; i < trees(rank).size(); ++i) {
           const bool is_mine = rank == group.rank;
-          const T* const from = is_mine ? mine_[i].numbers.data() + first : arrived_[next++].data();
+          const T* const from = is_mine ? mine_[i].numbers.data() + first
+                                        : std::as_const(arrived_[static_cast<std::size_t>(rank)][i]).data();
           known.emplace_back(trees(rank)[i], std::span<const T>(from, static_cast<std::size_t>(own)));
         }
       }
-      const auto find = [&](const Subtree& tree) {
-        return std::find_if(known.begin(), known.end(), [&](const auto& one) { return one.first == tree; });
-      };
+      const auto find = [&](const Subtree& tree) { return find_subtree(known, tree); };
       const Term<T> sum = sum_of(
           whole(), [&](const Subtree& tree) { return find(tree) != known.end(); },
           [&](const Subtree& tree) { return Term<T>{find(tree)->second}; }, add_up());
       if (own > 0) std::memmove(next_.data() + first, sum.numbers.data(), sum.numbers.size_bytes());
     });
-    const int tag = agreement_.tag();
     std::int64_t& own_failed = failed_[static_cast<std::size_t>(group.rank)];
     own_failed = error_ ? 1 : 0;
-    for (int rank = 0; rank < group.size; ++rank) {
-      if (rank == group.rank) continue;
-      T* const to = error_ ? nullptr : next_.data();
-      messages.receive(rank, tag, &failed_[static_cast<std::size_t>(rank)], sizeof own_failed);
-      messages.receive(rank, tag, to ? to + first_of(rank) : nullptr, detail::bytes_of<T>(count_of(rank)));
-      messages.send(rank, tag, &own_failed, sizeof own_failed);
-      messages.send(rank, tag, to ? to + first : nullptr, detail::bytes_of<T>(own));
-    }
+    T* const to = error_ ? nullptr : next_.data();
+    const auto bytes = [this](int rank) { return detail::bytes_of<T>(count_of(rank)); };
+    exchange_blocks(
+        group, messages, agreement_.tag(), group.merged,
+        [bytes](int from, int) { return detail::saturated_sum(sizeof(std::int64_t), bytes(from)); },
+        [&](int) {
+          return Parts<const void>{{{&own_failed, sizeof own_failed}, {to ? to + first : nullptr, bytes(group.rank)}}};
+        },
+        [this, to, bytes](int rank) {
+          return Parts<void>{{{&failed_[static_cast<std::size_t>(rank)], sizeof(std::int64_t)},
+                              {to ? to + first_of(rank) : nullptr, bytes(rank)}}};
+        });
   }
   void finish() {
     const auto is_set = [](std::int64_t failed) { return failed != 0; };
@@ -188,7 +194,7 @@ class DenseReduction final : public Reduction {
   std::vector<LoDTensorView<const T>> given_;
   LoDTensor<T>* y_;
   std::vector<Term<T>> mine_;
-  std::vector<LoDTensor<T>> arrived_;
+  std::vector<std::vector<LoDTensor<T>>> arrived_;  // of each rank
   LoDTensor<T> next_;
 };
 

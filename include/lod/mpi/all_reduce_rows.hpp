@@ -9,6 +9,7 @@
 #include <lod/core/sizes.hpp>
 #include <lod/core/target.hpp>
 #include <lod/mpi/agreement.hpp>
+#include <lod/mpi/blocks.hpp>
 #include <lod/mpi/carried.hpp>
 #include <lod/mpi/communicator.hpp>
 #include <lod/mpi/messages.hpp>
@@ -17,10 +18,13 @@
 #include <lod/ops/merge_rows.hpp>
 
 #include <algorithm>
+#include <bit>
 #include <cstddef>
 #include <cstdint>
 #include <cstring>
 #include <exception>
+#include <limits>
+#include <memory>
 #include <span>
 #include <type_traits>
 #include <utility>
@@ -38,10 +42,11 @@ class IdSamples {
   }
   explicit IdSamples(const Header& header) noexcept : header_(&header) {}
 
-  /// Adds where the density of its ids changes.
-  void put_ends(std::vector<std::int64_t>& ends) const {
-    if (header_->rows > 0) ends.push_back(header_->samples[0] - 1);
-    for (std::int64_t i = 0; i < count(*header_); ++i) ends.push_back(header_->samples[i]);
+  /// Calls f(id) where the density of its ids is another one from the next id on.
+  template <class F>
+  void for_each_change(const F& f) const {
+    if (header_->rows > 0) f(header_->samples[0] - 1);
+    for (std::int64_t i = 0; i < count(*header_); ++i) f(header_->samples[i]);
   }
   /// How many of 2^31 ids before and at `end` it lacks, by the density there; ends ascend from call to call.
   std::uint64_t lacks(std::int64_t end) noexcept {
@@ -68,6 +73,29 @@ class IdSamples {
   std::int64_t next_ = 0;
 };
 
+/// How many of 2^31 ids all ranks lack, as if each lacked its own independently: products in a binary tree, so that
+/// another number of one rank takes as many multiplications as the tree is high. To multiply all of them each time took
+/// longer than the sum itself on a thousand ranks.
+class Lacking {
+ public:
+  explicit Lacking(int ranks) : leaves_(std::bit_ceil(static_cast<std::size_t>(ranks))) {
+    products_.resize(2 * leaves_, IdSamples::whole);
+  }
+  void set(int rank, std::uint64_t lacks) noexcept {
+    std::size_t place = leaves_ + static_cast<std::size_t>(rank);
+    products_[place] = lacks;
+    while (place > 1) {
+      place /= 2;
+      products_[place] = products_[2 * place] * products_[2 * place + 1] >> 31;
+    }
+  }
+  std::uint64_t product() const noexcept { return products_[1]; }
+
+ private:
+  std::size_t leaves_;
+  std::vector<std::uint64_t> products_;
+};
+
 /// The ranges of ids that ranks own: where each but the first begins. Ranges of even height would not do: most ids of
 /// natural data are small. A rank sends what it owns of the sum to all others, so its share of the sum counts, in which
 /// an id is one row however many ranks have it. That is estimated from samples of all ranks' ids, as if ranks had
@@ -77,16 +105,26 @@ inline std::vector<std::int64_t> owned_ranges(const Agreement& agreement, int ra
   std::vector<std::int64_t> ends;
   for (int rank = 0; rank < ranks; ++rank) {
     samples.emplace_back(agreement.from(rank));
-    samples.back().put_ends(ends);
+    samples.back().for_each_change([&](std::int64_t id) { ends.push_back(id); });
   }
   std::sort(ends.begin(), ends.end());
   ends.erase(std::unique(ends.begin(), ends.end()), ends.end());
+  Lacking lacking(ranks);
   std::vector<std::int64_t> rows(ends.size());  // of the sum, up to each end
+  // A rank's density changes after its own ids only.
+  std::vector<std::pair<std::int64_t, int>> changes;
+  for (int rank = 0; rank < ranks; ++rank) {
+    samples[static_cast<std::size_t>(rank)].for_each_change(
+        [&](std::int64_t after) { changes.emplace_back(after, rank); });
+  }
+  std::sort(changes.begin(), changes.end());
+  auto change = changes.begin();
   for (std::size_t i = 1; i < ends.size(); ++i) {
-    std::uint64_t lacking = IdSamples::whole;
-    for (IdSamples& of_rank : samples) lacking = lacking * of_rank.lacks(ends[i]) >> 31;
+    for (; change != changes.end() && change->first < ends[i]; ++change) {
+      lacking.set(change->second, samples[static_cast<std::size_t>(change->second)].lacks(ends[i]));
+    }
     const auto ids = static_cast<detail::UnsignedInt128>(ends[i] - ends[i - 1]);
-    rows[i] = rows[i - 1] + static_cast<std::int64_t>(ids * (IdSamples::whole - lacking) >> 31);
+    rows[i] = rows[i - 1] + static_cast<std::int64_t>(ids * (IdSamples::whole - lacking.product()) >> 31);
   }
   std::vector<std::int64_t> begins(static_cast<std::size_t>(ranks) - 1);
   if (ends.empty() || rows.back() == 0) return begins;
@@ -164,7 +202,7 @@ class RowReduction final : public Reduction {
 
  private:
   /// A rank's rows of one subtree, as far as another one owns them.
-  struct Part {
+  struct Owned {
     std::span<const std::int64_t> ids;
     const T* values;
   };
@@ -181,7 +219,7 @@ class RowReduction final : public Reduction {
   std::int64_t row_size() const { return row_shape_of(common()).elements(); }
   std::int64_t bytes_of_rows(std::int64_t rows) const { return detail::bytes_of<T>(rows, row_size()); }
   /// The rows that a rank owns of those with ascending ids.
-  Part owned(const Rows& rows, int rank) const {
+  Owned owned(const Rows& rows, int rank) const {
     const auto i = static_cast<std::size_t>(rank);
     const auto place = [&](std::int64_t id) { return std::lower_bound(rows.rows().begin(), rows.rows().end(), id); };
     const auto begin = rank == 0 ? rows.rows().begin() : place(begins_[i - 1]);
@@ -208,52 +246,70 @@ class RowReduction final : public Reduction {
       for (std::size_t tree = 0; tree < own_trees.size(); ++tree) {
         told_[i].push_back(error_ ? 0 : static_cast<std::int64_t>(owned(mine_[tree], rank).ids.size()));
       }
-      if (rank == group.rank) {
-        counts_[i] = told_[i];
-        continue;
-      }
-      messages.receive(rank, agreement_.tag(), counts_[i].data(),
-                       detail::bytes_of<std::int64_t>(size_of_list(counts_[i])));
-      messages.send(rank, agreement_.tag(), told_[i].data(), detail::bytes_of<std::int64_t>(size_of_list(told_[i])));
     }
+    counts_[static_cast<std::size_t>(group.rank)] = told_[static_cast<std::size_t>(group.rank)];
+    const auto size = [this](int from, int) {
+      return detail::bytes_of<std::int64_t>(static_cast<std::int64_t>(trees(from).size()));
+    };
+    passing_ = exchange_blocks(
+        group, messages, agreement_.tag(), std::numeric_limits<std::int64_t>::max(), size,
+        [&](int rank) {
+          return Parts<const void>{{{told_[static_cast<std::size_t>(rank)].data(), size(group.rank, rank)}}};
+        },
+        [this, size](int rank) {
+          return Parts<void>{{{counts_[static_cast<std::size_t>(rank)].data(), size(rank, group.rank)}}};
+        });
   }
-  static std::int64_t size_of_list(const std::vector<std::int64_t>& list) noexcept {
-    return static_cast<std::int64_t>(list.size());
+  /// The rows of a subtree that one rank sends to another, of which this is one or between them.
+  std::int64_t count_between(int from, int to, std::size_t tree) const {
+    if (tree >= trees(from).size()) return 0;
+    if (from == group.rank) return told_[static_cast<std::size_t>(to)][tree];
+    if (to == group.rank) return counts_[static_cast<std::size_t>(from)][tree];
+    std::int64_t count = 0;
+    const std::byte* const counts = (*passing_)[Grid(group).place_between(from, to)];
+    std::memcpy(&count, counts + tree * sizeof count, sizeof count);
+    return count;
+  }
+  std::int64_t bytes_of_ids_and_rows(std::int64_t rows) const {
+    return detail::saturated_sum(detail::bytes_of<std::int64_t>(rows), bytes_of_rows(rows));
   }
 
   void receive_as_owner() {
+    ids_.resize(counts_.size());
+    values_.resize(counts_.size());
     attempt([&] {
-      for (const auto& counts : counts_) {
-        for (const std::int64_t count : counts) {
-          ids_.emplace_back(detail::checked_count<std::int64_t>(count, "all_reduce"));
-          values_.emplace_back(Shape(count, row_shape_of(common())), uninitialized, group.executor.resource());
+      for (std::size_t rank = 0; rank < counts_.size(); ++rank) {
+        for (const std::int64_t count : counts_[rank]) {
+          ids_[rank].emplace_back(detail::checked_count<std::int64_t>(count, "all_reduce"));
+          values_[rank].emplace_back(Shape(count, row_shape_of(common())), uninitialized, group.executor.resource());
         }
       }
     });
-    const int tag = agreement_.tag();
-    std::size_t next = 0;
-    for (int rank = 0; rank < group.size; ++rank) {
+    const auto in = [this](int rank, std::size_t tree) {
       const auto i = static_cast<std::size_t>(rank);
-      for (std::size_t tree = 0; tree < counts_[i].size(); ++tree, ++next) {
-        const std::int64_t count = counts_[i][tree];
-        std::int64_t* const ids = error_ ? nullptr : ids_[next].data();
-        T* const values = error_ ? nullptr : values_[next].data();
-        if (rank != group.rank) {
-          messages.receive(rank, tag, ids, detail::bytes_of<std::int64_t>(count));
-          messages.receive(rank, tag, values, bytes_of_rows(count));
-        } else if (!error_ && count > 0) {
-          const Part part = owned(mine_[tree], rank);
-          std::copy(part.ids.begin(), part.ids.end(), ids);
-          if (bytes_of_rows(count) > 0)
-            std::memcpy(values, part.values, static_cast<std::size_t>(bytes_of_rows(count)));
-        }
-      }
-      if (rank == group.rank) continue;
-      for (std::size_t tree = 0; tree < told_[i].size(); ++tree) {
-        if (told_[i][tree] == 0) continue;
-        const Part part = owned(mine_[tree], rank);
-        messages.send(rank, tag, part.ids.data(), detail::bytes_of<std::int64_t>(told_[i][tree]));
-        messages.send(rank, tag, part.values, bytes_of_rows(told_[i][tree]));
+      const std::int64_t count = count_between(rank, group.rank, tree);
+      const bool none = error_ || count == 0;
+      return Parts<void>{{{none ? nullptr : ids_[i][tree].data(), detail::bytes_of<std::int64_t>(count)},
+                          {none ? nullptr : values_[i][tree].data(), bytes_of_rows(count)}}};
+    };
+    const auto out = [this](int rank, std::size_t tree) -> Parts<const void> {
+      const std::int64_t count = count_between(group.rank, rank, tree);
+      if (count == 0) return {};
+      const Owned part = owned(mine_[tree], rank);
+      return {{{part.ids.data(), detail::bytes_of<std::int64_t>(count)}, {part.values, bytes_of_rows(count)}}};
+    };
+    for (std::size_t tree = 0; tree < most_trees(); ++tree) {
+      if (!error_) copy_to(out(group.rank, tree), in(group.rank, tree));
+      exchange_blocks(
+          group, messages, agreement_.tag(), group.merged,
+          [this, tree](int from, int to) { return bytes_of_ids_and_rows(count_between(from, to, tree)); },
+          [&](int rank) { return out(rank, tree); }, [in, tree](int rank) { return in(rank, tree); });
+    }
+  }
+  static void copy_to(const Parts<const void>& from, const Parts<void>& to) noexcept {
+    for (std::size_t i = 0; i < from.size(); ++i) {
+      if (from[i].data && from[i].bytes > 0) {
+        std::memcpy(to[i].data, from[i].data, static_cast<std::size_t>(from[i].bytes));
       }
     }
   }
@@ -261,11 +317,10 @@ class RowReduction final : public Reduction {
   void send_sum() {
     attempt([&] {
       std::vector<std::pair<Subtree, Rows>> known;
-      std::size_t next = 0;
-      for (int rank = 0; rank < group.size; ++rank) {
-        for (const Subtree& tree : trees(rank)) {
-          known.emplace_back(tree, Rows(std::move(ids_[next]), common().height, std::move(values_[next])));
-          ++next;
+      for (std::size_t rank = 0; rank < counts_.size(); ++rank) {
+        for (std::size_t i = 0; i < counts_[rank].size(); ++i) {
+          known.emplace_back(trees(static_cast<int>(rank))[i],
+                             Rows(std::move(ids_[rank][i]), common().height, std::move(values_[rank][i])));
         }
       }
       if (!options_.fixed_tree) {
@@ -274,9 +329,7 @@ class RowReduction final : public Reduction {
         sum_ = merged(all);
         return;
       }
-      const auto find = [&](const Subtree& tree) {
-        return std::find_if(known.begin(), known.end(), [&](const auto& one) { return one.first == tree; });
-      };
+      const auto find = [&](const Subtree& tree) { return find_subtree(known, tree); };
       sum_ = sum_of(
           whole(), [&](const Subtree& tree) { return find(tree) != known.end(); },
           [&](const Subtree& tree) { return std::move(find(tree)->second); }, add_up());
@@ -285,13 +338,15 @@ class RowReduction final : public Reduction {
     sizes_.resize(failed_.size());
     failed_[own] = error_ ? 1 : 0;
     sizes_[own] = {failed_[own], error_ ? 0 : static_cast<std::int64_t>(sum_.rows().size())};
-    for (int rank = 0; rank < group.size; ++rank) {
-      if (rank == group.rank) continue;
-      const int tag = agreement_.tag();
-      Size& size = sizes_[static_cast<std::size_t>(rank)];
-      messages.receive(rank, tag, &size, sizeof size);
-      messages.send(rank, tag, &sizes_[own], sizeof size);
-    }
+    exchange_blocks(
+        group, messages, agreement_.tag(), group.merged,
+        [](int, int) { return static_cast<std::int64_t>(sizeof(Size)); },
+        [&](int) {
+          return Parts<const void>{{{&sizes_[own], sizeof(Size)}}};
+        },
+        [this](int rank) {
+          return Parts<void>{{{&sizes_[static_cast<std::size_t>(rank)], sizeof(Size)}}};
+        });
   }
 
   void receive_sums() {
@@ -308,26 +363,27 @@ class RowReduction final : public Reduction {
       all_ids_.resize(detail::checked_count<std::int64_t>(rows, "all_reduce"));
       next_ = y_->value().resized(LoD(), row_shape_of(common()), rows, y_->value().resource());
     });
-    const int tag = agreement_.tag();
+    std::vector<std::int64_t> firsts;
     std::int64_t first = 0;
-    for (int rank = 0; rank < group.size; ++rank) {
-      const std::int64_t count = sizes_[static_cast<std::size_t>(rank)].rows;
-      std::int64_t* const ids = error_ ? nullptr : all_ids_.data() + first;
-      T* const values = error_ ? nullptr : next_.data() + first * row_size();
-      first += count;
-      if (rank != group.rank) {
-        messages.receive(rank, tag, ids, detail::bytes_of<std::int64_t>(count));
-        messages.receive(rank, tag, values, bytes_of_rows(count));
-        const std::int64_t own = sizes_[static_cast<std::size_t>(group.rank)].rows;
-        messages.send(rank, tag, sum_.rows().data(), detail::bytes_of<std::int64_t>(own));
-        messages.send(rank, tag, sum_.value().data(), bytes_of_rows(own));
-      } else if (!error_ && count > 0) {
-        std::copy(sum_.rows().begin(), sum_.rows().end(), ids);
-        if (bytes_of_rows(count) > 0) {
-          std::memcpy(values, sum_.value().data(), static_cast<std::size_t>(bytes_of_rows(count)));
-        }
-      }
+    for (const Size& size : sizes_) {
+      firsts.push_back(first);
+      first += size.rows;
     }
+    const auto in = [this, firsts = std::move(firsts)](int rank) {
+      const auto i = static_cast<std::size_t>(rank);
+      const std::int64_t count = sizes_[i].rows;
+      return Parts<void>{{{error_ ? nullptr : all_ids_.data() + firsts[i], detail::bytes_of<std::int64_t>(count)},
+                          {error_ ? nullptr : next_.data() + firsts[i] * row_size(), bytes_of_rows(count)}}};
+    };
+    const auto out = [this](int) {
+      const std::int64_t count = sizes_[static_cast<std::size_t>(group.rank)].rows;
+      return Parts<const void>{
+          {{sum_.rows().data(), detail::bytes_of<std::int64_t>(count)}, {sum_.value().data(), bytes_of_rows(count)}}};
+    };
+    if (!error_) copy_to(out(group.rank), in(group.rank));
+    exchange_blocks(
+        group, messages, agreement_.tag(), group.merged,
+        [this](int from, int) { return bytes_of_ids_and_rows(sizes_[static_cast<std::size_t>(from)].rows); }, out, in);
   }
 
   void finish() {
@@ -347,8 +403,9 @@ class RowReduction final : public Reduction {
   std::vector<std::int64_t> begins_;               // of the ranges that are owned
   std::vector<std::vector<std::int64_t>> told_;    // rows that each rank will get of each of those
   std::vector<std::vector<std::int64_t>> counts_;  // rows that come from each rank, of each of its subtrees
-  std::vector<std::vector<std::int64_t>> ids_;     // what comes
-  std::vector<LoDTensor<T>> values_;
+  std::shared_ptr<const std::vector<const std::byte*>> passing_;  // such numbers of others
+  std::vector<std::vector<std::vector<std::int64_t>>> ids_;       // what comes from each rank
+  std::vector<std::vector<LoDTensor<T>>> values_;
   Rows sum_;
   std::vector<Size> sizes_;  // of the sum of each rank
   std::vector<std::int64_t> all_ids_;

@@ -12,6 +12,7 @@
 #include <lod/core/sizes.hpp>
 #include <lod/core/target.hpp>
 #include <lod/mpi/agreement.hpp>
+#include <lod/mpi/blocks.hpp>
 #include <lod/mpi/carried.hpp>
 #include <lod/mpi/communicator.hpp>
 #include <lod/mpi/exchange.hpp>
@@ -228,6 +229,14 @@ class Returned : public Steps {
     own = error_ ? 1 : 0;
     const auto* from = error_ ? nullptr : reinterpret_cast<const std::byte*>(dy.data());
     auto* const to = error_ ? nullptr : reinterpret_cast<std::byte*>(received_.data());
+    exchange_blocks(
+        group, messages, tag, group.merged, [](int, int) { return static_cast<std::int64_t>(sizeof own); },
+        [&own](int) {
+          return Parts<const void>{{{&own, sizeof own}}};
+        },
+        [this](int rank) {
+          return Parts<void>{{{&failed_[static_cast<std::size_t>(rank)], sizeof own}}};
+        });
     for (int rank = 0; rank < group.size; ++rank) {
       const std::int64_t first = rows_before(sorted_[0].begin(rank));
       const std::int64_t bytes_back = (rows_before(sorted_[0].end(rank)) - first) * row_bytes;
@@ -236,9 +245,7 @@ class Returned : public Steps {
       if (rank == group.rank) {
         if (to && bytes > 0) std::memcpy(place, from, static_cast<std::size_t>(bytes));
       } else {
-        messages.receive(rank, tag, &failed_[static_cast<std::size_t>(rank)], sizeof own);
         messages.receive(rank, tag, place, bytes_back);
-        messages.send(rank, tag, &own, sizeof own);
         messages.send(rank, tag, from, bytes);
       }
       if (from) from += bytes;

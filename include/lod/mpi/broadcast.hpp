@@ -20,6 +20,7 @@
 #include <exception>
 #include <memory>
 #include <span>
+#include <type_traits>
 #include <utility>
 #include <vector>
 
@@ -69,6 +70,14 @@ class Broadcast : public Steps {
     }
   }
 
+  /// Numbers and values, as one message or two.
+  template <class Byte>
+  Parts<Byte> parts(std::conditional_t<std::is_const_v<Byte>, const std::int64_t, std::int64_t>* numbers,
+                    Byte* values) const {
+    const Header& header = agreement_.from(root_);
+    return {{{numbers, detail::bytes_of<std::int64_t>(header.numbers)}, {values, bytes_of_values(header)}}};
+  }
+
   void agree() {
     agreement_.prepare([&] {
       check_rank(group, root_, agreement_.what());
@@ -89,13 +98,17 @@ class Broadcast : public Steps {
       incoming_.prepare(header, group.executor.resource());
     } catch (...) {
       error_ = std::current_exception();
-      pass_on(detail::bytes_of<std::int64_t>(header.numbers));
-      pass_on(bytes_of_values(header));
+      const std::int64_t numbers = detail::bytes_of<std::int64_t>(header.numbers), values = bytes_of_values(header);
+      if (values <= group.merged - numbers) {
+        pass_on(numbers + values);
+      } else {
+        pass_on(numbers);
+        pass_on(values);
+      }
       return;
     }
     values_ = incoming_.values();
-    messages.receive(parent(), agreement_.tag(), numbers_.data(), detail::bytes_of<std::int64_t>(header.numbers));
-    messages.receive(parent(), agreement_.tag(), values_, bytes_of_values(header));
+    messages.receive(parent(), agreement_.tag(), parts<void>(numbers_.data(), values_));
   }
   /// Without memory for all of it, piece by piece: its children wait.
   void pass_on(std::int64_t bytes) {
@@ -114,13 +127,9 @@ class Broadcast : public Steps {
   }
   void send() {
     if (error_) return;
-    const Header& header = agreement_.from(root_);
     const std::int64_t* const numbers = is_root() ? out_.numbers.data() : numbers_.data();
     const void* const values = is_root() ? out_.values : values_;
-    for_each_child([&](int rank) {
-      messages.send(rank, agreement_.tag(), numbers, detail::bytes_of<std::int64_t>(header.numbers));
-      messages.send(rank, agreement_.tag(), values, bytes_of_values(header));
-    });
+    for_each_child([&](int rank) { messages.send(rank, agreement_.tag(), parts<const void>(numbers, values)); });
   }
   void finish() {
     if (error_) std::rethrow_exception(error_);

@@ -85,6 +85,11 @@ inline std::int64_t bytes_of_values(const Header& header) {
   return detail::saturated_product(header.rows, row_shape_of(header).elements(), type_size(header.type));
 }
 
+/// The bytes of its numbers. Of levels without sequences nothing is sent: all their sizes are zero.
+inline std::int64_t bytes_of_numbers(const Header& header) noexcept {
+  return header.numbers == header.levels ? 0 : detail::bytes_of<std::int64_t>(header.numbers);
+}
+
 /// A value that is sent.
 struct Outgoing {
   Header header;

@@ -19,11 +19,23 @@
 namespace lod::inline LOD_INTERFACE::mpi {
 
 /// What a rank has sent to the others: calls of MPI's collectives, messages and the bytes in them. The first step of a
-/// collective operation is one of MPI's collectives, for the sizes; all else is messages.
+/// collective operation is one of MPI's collectives, for the sizes, or two steps of messages where there are many
+/// ranks; all else is messages.
 struct Traffic {
   std::int64_t collectives = 0;
   std::int64_t messages = 0;
   std::int64_t bytes = 0;
+};
+
+/// From so many ranks on a rank sends small blocks in two steps by default, to about 2 sqrt(ranks) others.
+inline constexpr int default_two_steps_from = 64;
+
+/// How ranks exchange; the same on all of them.
+struct CommunicatorOptions {
+  /// From so many ranks on, what every rank has for every other one goes through a third rank where it is small, so
+  /// that a rank sends about 2 sqrt(ranks) messages in place of ranks - 1. Results are the same.
+  /// `two_steps_from(network)` is the number for a network whose latency and bandwidth are known.
+  int two_steps_from = default_two_steps_from;
 };
 
 class Communicator;
@@ -67,12 +79,19 @@ struct Group {
     return user_tags + static_cast<int>(content_tags) + static_cast<int>(operations_++ % operation_tags);
   }
 
+  static constexpr std::int64_t default_piece = std::int64_t{1} << 26;
+  static constexpr std::int64_t default_merged = 4096;
+
   CpuExecutor executor;
   MPI_Comm handle = MPI_COMM_NULL;
   int rank = 0;
   int size = 1;
   /// Messages are cut into pieces of so many bytes, since MPI counts in 31 bits; the same on all ranks.
-  std::int64_t piece = std::int64_t{1} << 26;
+  std::int64_t piece = default_piece;
+  /// Parts of so many bytes together go to a rank as one message: to copy them takes less time than another message.
+  std::int64_t merged = default_merged;
+  /// From so many ranks on, what each has for each other one goes in two steps, where it is small: see blocks.hpp.
+  int two_steps_from = mpi::default_two_steps_from;
   mpi::Traffic traffic;
   /// Operations that have begun and not ended: whoever waits for one lets all of them go on, since another rank may
   /// wait for another one first.
@@ -101,10 +120,14 @@ namespace lod::inline LOD_INTERFACE::mpi {
 /// others is an error on all.
 class Communicator {
  public:
-  /// Collective: every rank of `of` must call it. Operations work by `executor`; results by value are in its memory.
-  /// Throws MpiError, and std::invalid_argument for an inter-communicator. MPI must have been initialised.
-  LOD_TAGGED explicit Communicator(MPI_Comm of, const CpuExecutor& executor = default_executor<Cpu>())
-      : group_(std::make_shared<between_ranks::Group>(of, executor)) {}
+  /// Collective: every rank of `of` must call it, with the same options. Operations work by `executor`; results by
+  /// value are in its memory. Throws MpiError, and std::invalid_argument for an inter-communicator. MPI must have been
+  /// initialised.
+  LOD_TAGGED explicit Communicator(MPI_Comm of, const CpuExecutor& executor = default_executor<Cpu>(),
+                                   const CommunicatorOptions& options = {})
+      : group_(std::make_shared<between_ranks::Group>(of, executor)) {
+    group_->two_steps_from = options.two_steps_from;
+  }
 
   /// This rank, from 0.
   LOD_TAGGED int rank() const noexcept { return group_->rank; }

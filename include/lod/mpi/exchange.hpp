@@ -8,6 +8,7 @@
 #include <lod/core/sizes.hpp>
 #include <lod/core/target.hpp>
 #include <lod/mpi/agreement.hpp>
+#include <lod/mpi/blocks.hpp>
 #include <lod/mpi/carried.hpp>
 #include <lod/mpi/communicator.hpp>
 #include <lod/mpi/messages.hpp>
@@ -117,27 +118,39 @@ class Exchange : public Steps {
     const int tag = agreement_.tag();
     if (!error_ && receives_from(group.rank)) copy_own();
     std::byte* const values = error_ ? nullptr : incoming_.values();
+    std::vector<std::byte*> places;
     std::int64_t position = 0;
     for (int rank = 0; rank < group.size; ++rank) {
-      if (!receives_from(rank)) continue;
-      const Header& header = agreement_.from(rank);
-      const std::int64_t bytes = bytes_of_values(header);
-      std::byte* const to = values ? values + position : nullptr;
-      position += bytes;
-      if (rank == group.rank) continue;
-      if (pattern_ == Pattern::DENSE) messages.receive(rank, tag, &failed_[static_cast<std::size_t>(rank)], 8);
-      std::int64_t* const numbers = error_ ? nullptr : numbers_[static_cast<std::size_t>(rank)].data();
-      messages.receive(rank, tag, numbers, detail::bytes_of<std::int64_t>(header.numbers));
-      messages.receive(rank, tag, to, bytes);
+      places.push_back(values ? values + position : nullptr);
+      if (receives_from(rank)) position += bytes_of_values(agreement_.from(rank));
     }
     std::int64_t& own = failed_[static_cast<std::size_t>(group.rank)];
     own = error_ ? 1 : 0;
+    const std::int64_t flag = pattern_ == Pattern::DENSE ? sizeof own : 0;
+    const auto in = [this, flag, places = std::move(places)](int rank) {
+      const auto i = static_cast<std::size_t>(rank);
+      const Header& header = agreement_.from(rank);
+      std::int64_t* const numbers = error_ ? nullptr : numbers_[i].data();
+      return Parts<void>{
+          {{&failed_[i], flag}, {numbers, bytes_of_numbers(header)}, {places[i], bytes_of_values(header)}}};
+    };
+    const auto out = [&](int rank) {
+      const Outgoing& to = part(rank);
+      return Parts<const void>{
+          {{&own, flag}, {to.numbers.data(), bytes_of_numbers(to.header)}, {to.values, bytes_of_values(to.header)}}};
+    };
+    if (pattern_ == Pattern::DENSE) {
+      const auto size = [this, flag](int from, int to) {
+        const Header header = agreement_.between(from, to);
+        return detail::saturated_sum(flag + bytes_of_numbers(header), bytes_of_values(header));
+      };
+      exchange_blocks(group, messages, tag, group.merged, size, out, in);
+      return;
+    }
     for (int rank = 0; rank < group.size; ++rank) {
-      if (rank == group.rank || !sends_to(rank)) continue;
-      const Outgoing& out = part(rank);
-      if (pattern_ == Pattern::DENSE) messages.send(rank, tag, &own, sizeof own);
-      messages.send(rank, tag, out.numbers.data(), detail::bytes_of<std::int64_t>(out.header.numbers));
-      messages.send(rank, tag, out.values, bytes_of_values(out.header));
+      if (rank == group.rank) continue;
+      if (receives_from(rank)) messages.receive(rank, tag, in(rank));
+      if (sends_to(rank)) messages.send(rank, tag, out(rank));
     }
   }
   /// Before anything is sent, so that others are told if it fails.

@@ -10,10 +10,13 @@
 #include <lod/mpi/interface.hpp>
 
 #include <algorithm>
+#include <array>
 #include <cstddef>
 #include <cstdint>
 #include <cstdlib>
+#include <cstring>
 #include <exception>
+#include <functional>
 #include <memory>
 #include <thread>
 #include <type_traits>
@@ -21,6 +24,30 @@
 #include <vector>
 
 namespace lod::inline LOD_INTERFACE::between_ranks {
+
+/// Bytes in several places, which may become one message. A place may be null, as in `Messages`.
+template <class Byte>
+struct Part {
+  Byte* data = nullptr;
+  std::int64_t bytes = 0;
+};
+template <class Byte>
+using Parts = std::array<Part<Byte>, 3>;
+
+/// Copies all parts, one after the other, and returns where they end; the bytes of a null part are left as they are.
+LOD_TAGGED inline std::byte* pack(const Parts<const void>& parts, std::byte* to) noexcept {
+  for (const auto& [data, bytes] : parts) {
+    if (data && bytes > 0) std::memcpy(to, data, static_cast<std::size_t>(bytes));
+    to += bytes;
+  }
+  return to;
+}
+LOD_TAGGED inline void unpack(const std::byte* from, const Parts<void>& parts) noexcept {
+  for (const auto& [data, bytes] : parts) {
+    if (data && bytes > 0) std::memcpy(data, from, static_cast<std::size_t>(bytes));
+    from += bytes;
+  }
+}
 
 /// Messages under way. What is sent or received must stay where it is until `complete` has returned true.
 class Messages {
@@ -62,6 +89,37 @@ class Messages {
             "MPI_Irecv");
     });
   }
+  /// @{
+  /// Parts that go to the same rank: as one message where they have at most `group.merged` bytes together, or the first
+  /// of them; so a message that is sent is to be received by parts of the same sizes.
+  LOD_TAGGED void send(int to, int tag, const Parts<const void>& parts) {
+    for_each_message(
+        parts,
+        [&](const Parts<const void>& merged, std::int64_t bytes) {
+          std::byte* const all = keep(bytes);
+          pack(merged, all);
+          send(to, tag, all, bytes);
+        },
+        [&](const Part<const void>& part) { send(to, tag, part.data, part.bytes); });
+  }
+  LOD_TAGGED void receive(int from, int tag, const Parts<void>& parts) {
+    for_each_message(
+        parts,
+        [&](const Parts<void>& merged, std::int64_t bytes) {
+          std::byte* const all = keep(bytes);
+          receive(from, tag, all, bytes);
+          merged_.push_back({all, merged});
+        },
+        [&](const Part<void>& part) { receive(from, tag, part.data, part.bytes); });
+  }
+  /// @}
+  /// Memory, zeros at first, until the end of this. Ends the program if there is none.
+  LOD_TAGGED std::byte* keep(std::int64_t bytes) {
+    if (bytes == 0) return nullptr;
+    return static_cast<std::byte*>(kept_.emplace_back(memory(bytes)).get());
+  }
+  /// Calls f(), which may begin further messages, when those under way have arrived, before `complete` says so.
+  LOD_TAGGED void then(std::function<void()> f) { next_.push_back(std::move(f)); }
   /// A collective of MPI whose first step sends `bytes`; start(handle, request) calls it.
   template <class Start>
   LOD_TAGGED void collective(const char* call, std::int64_t bytes, const Start& start) {
@@ -71,8 +129,30 @@ class Messages {
     group_->traffic.bytes += bytes;
   }
 
-  /// Whether all of them have arrived; waits for that if asked to.
+  /// Whether all of them have arrived, and nothing comes after them; waits for that if asked to.
   LOD_TAGGED bool complete(bool wait) {
+    while (have_arrived(wait)) {
+      for (const auto& [all, parts] : std::exchange(merged_, {})) unpack(all, parts);
+      if (next_.empty()) return true;
+      const std::function<void()> next = std::move(next_.front());
+      next_.erase(next_.begin());
+      next();
+    }
+    return false;
+  }
+
+ private:
+  struct Dropped {
+    int from;
+    int tag;
+    std::int64_t bytes;
+  };
+  struct Merged {
+    const std::byte* all;
+    Parts<void> parts;
+  };
+
+  LOD_TAGGED bool have_arrived(bool wait) {
     for (const Dropped& message : std::exchange(dropped_, {})) drop(message);
     const auto count = static_cast<int>(requests_.size());
     int complete = 1;
@@ -85,24 +165,37 @@ class Messages {
     return complete != 0;
   }
 
- private:
-  struct Dropped {
-    int from;
-    int tag;
-    std::int64_t bytes;
-  };
-
   template <class F>
   LOD_TAGGED void for_each_piece(std::int64_t bytes, const F& f) const {
     for (std::int64_t first = 0; first < bytes; first += group_->piece) {
       f(first, static_cast<int>(std::min(bytes - first, group_->piece)));
     }
   }
-  /// Memory for one piece of a message.
-  LOD_TAGGED std::unique_ptr<void, void (*)(void*)> memory_of_piece(std::int64_t bytes) const {
-    void* const memory = std::calloc(static_cast<std::size_t>(std::min(bytes, group_->piece)), 1);
+  /// Calls merge(parts, their bytes) for parts that are one message, otherwise each(part).
+  template <class Byte, class Merge, class Each>
+  LOD_TAGGED void for_each_message(const Parts<Byte>& parts, const Merge& merge, const Each& each) const {
+    for (std::size_t i = 0; i < parts.size();) {
+      Parts<Byte> merged{};
+      merged[0] = parts[i];
+      std::int64_t bytes = parts[i++].bytes;
+      int count = bytes > 0 ? 1 : 0;
+      for (std::size_t next = 1; i < parts.size() && parts[i].bytes <= group_->merged - bytes; ++next, ++i) {
+        merged[next] = parts[i];
+        bytes += parts[i].bytes;
+        count += parts[i].bytes > 0 ? 1 : 0;
+      }
+      if (count > 1) merge(merged, bytes);
+      for (std::size_t j = 0; count == 1 && j < merged.size(); ++j) each(merged[j]);
+    }
+  }
+  LOD_TAGGED std::unique_ptr<void, void (*)(void*)> memory(std::int64_t bytes) const {
+    void* const memory = std::calloc(static_cast<std::size_t>(bytes), 1);
     if (!memory) MPI_Abort(group_->handle, EXIT_FAILURE);  // the others would wait for ever
     return {memory, &std::free};
+  }
+  /// For one piece of a message.
+  LOD_TAGGED std::unique_ptr<void, void (*)(void*)> memory_of_piece(std::int64_t bytes) const {
+    return memory(std::min(bytes, group_->piece));
   }
   LOD_TAGGED void drop(const Dropped& message) {
     const auto memory = memory_of_piece(message.bytes);
@@ -112,14 +205,16 @@ class Messages {
     });
   }
   LOD_TAGGED void send_anything(int to, int tag, std::int64_t bytes) {
-    anything_.push_back(memory_of_piece(bytes));
-    for_each_piece(bytes, [&](std::int64_t, int count) { send(to, tag, anything_.back().get(), count); });
+    const void* const anything = keep(std::min(bytes, group_->piece));
+    for_each_piece(bytes, [&](std::int64_t, int count) { send(to, tag, anything, count); });
   }
 
   Group* group_;
   std::vector<MPI_Request> requests_;
   std::vector<Dropped> dropped_;
-  std::vector<std::unique_ptr<void, void (*)(void*)>> anything_;
+  std::vector<Merged> merged_;
+  std::vector<std::function<void()>> next_;
+  std::vector<std::unique_ptr<void, void (*)(void*)>> kept_;
 };
 
 /// An operation that has begun.

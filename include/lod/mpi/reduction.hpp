@@ -12,6 +12,7 @@
 #include <lod/mpi/messages.hpp>
 #include <lod/mpi/sum_tree.hpp>
 
+#include <algorithm>
 #include <cstddef>
 #include <cstdint>
 #include <exception>
@@ -92,6 +93,12 @@ class Reduction : public Steps {
 
   /// The subtrees whose sums a rank has.
   const std::vector<Subtree>& trees(int rank) const noexcept { return trees_[static_cast<std::size_t>(rank)]; }
+  /// The most that any rank has.
+  std::size_t most_trees() const noexcept {
+    std::size_t most = 0;
+    for (const auto& of_rank : trees_) most = std::max(most, of_rank.size());
+    return most;
+  }
   Subtree whole() const noexcept { return {0, count_}; }
   /// What all parts are like.
   const Header& common() const noexcept { return agreement_.from(first_); }

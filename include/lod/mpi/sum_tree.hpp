@@ -48,6 +48,14 @@ LOD_TAGGED inline std::vector<Subtree> subtrees(std::int64_t begin, std::int64_t
 
 namespace lod::inline LOD_INTERFACE::between_ranks::inline LOD_TARGET {
 
+/// Where a subtree is in a list of pairs of subtrees that ascend and what belongs to them; the end if it is not.
+template <class Known>
+auto find_subtree(Known& known, const Subtree& tree) {
+  const auto found = std::lower_bound(known.begin(), known.end(), tree.begin,
+                                      [](const auto& one, std::int64_t begin) { return one.first.begin < begin; });
+  return found != known.end() && found->first == tree ? found : known.end();
+}
+
 /// The sum of a subtree: take(tree), if is_known(tree), otherwise add(sum of the left half, sum of the right one).
 template <class IsKnown, class Take, class Add>
 auto sum_of(const Subtree& tree, const IsKnown& is_known, const Take& take, const Add& add) {
