@@ -13,4 +13,5 @@
 #include <lod/mpi/gather.hpp>
 #include <lod/mpi/point_to_point.hpp>
 #include <lod/mpi/scatter.hpp>
+#include <lod/mpi/sharded_table.hpp>
 #include <lod/mpi/together.hpp>

@@ -9,6 +9,7 @@
 #include <doctest/doctest.h>
 
 #include <algorithm>
+#include <cmath>
 #include <cstddef>
 #include <cstdint>
 #include <map>
@@ -414,4 +415,48 @@ TEST_CASE("SparseTable: threads look up ids at the same time, and none appears")
   for (auto& thread : threads) thread.join();
   for (const char right : intact) CHECK(right == 1);
   CHECK(table.ids() == Numbers{10, 8, 6});
+}
+
+TEST_CASE("SparseTable: without the rows that were added last, it is as before them") {
+  SparseTable<float, lod::Cpu, IdOrFailure> table({8}, 100);
+  table.get(Numbers{10, 8, 6});
+  const auto before = table;
+  Numbers more(90);
+  std::iota(more.begin(), more.end(), 100);
+  table.get(more);
+  table.shrink(200);
+  CHECK(table.size() == 93);
+  table.shrink(3);
+  CHECK(table.ids() == before.ids());
+  CHECK(same_bits(table.value(), before.value()));
+  CHECK(table.find(100) == -1);
+  CHECK(table.positions(Numbers{8, 100, 10}).values()[1] == 3);
+  table.shrink(0);
+  CHECK(table.size() == 0);
+  CHECK_FALSE(table.contains(10));
+}
+
+TEST_CASE("UniformRow: numbers below the limit, by id and seed alone, of which none repeats or stands out") {
+  const lod::UniformRow rows{.seed = 3, .limit = 0.5};
+  SparseTable<double, lod::Cpu, lod::UniformRow> table({50}, 200, rows), other({50}, 200, rows);
+  Numbers ids(200);
+  std::iota(ids.begin(), ids.end(), -100);
+  const auto all = table.get(ids);
+  double sum = 0, squares = 0;
+  std::map<double, int> occurrences;
+  for (const double number : all.values()) {
+    CHECK_MESSAGE((number >= -0.5 && number < 0.5), number);
+    sum += number;
+    squares += number * number;
+    ++occurrences[number];
+  }
+  CHECK(std::abs(sum / 10000) < 0.01);
+  CHECK(std::abs(squares / 10000 - 1.0 / 12) < 0.005);
+  CHECK(occurrences.size() > 9990);
+  // In another order, beside others.
+  std::reverse(ids.begin(), ids.end());
+  static_cast<void>(other.get(ids));
+  CHECK(same_bits(other.get(Numbers{-100, 7}).between(1, 2), table.get(Numbers{7})));
+  SparseTable<double, lod::Cpu, lod::UniformRow> seeded({50}, 1, {.seed = 4, .limit = 0.5});
+  CHECK_FALSE(same_bits(seeded.get(Numbers{7}), table.get(Numbers{7})));
 }

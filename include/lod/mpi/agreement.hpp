@@ -35,11 +35,30 @@ enum class Operation : std::int64_t {
   ALL_REDUCE,
   ALL_REDUCE_ROWS,
   TOGETHER,
+  TABLE,
+  TABLE_SIZES,
+  TABLE_LOOK_UP,
+  TABLE_POOL,
+  TABLE_UPDATE,
+  TABLE_SAVE,
 };
 /// Its name.
 LOD_TAGGED constexpr const char* to_string(Operation operation) noexcept {
-  constexpr const char* names[] = {"broadcast",       "gather",     "all_gather", "scatter", "all_to_all",
-                                   "all_to_all_grad", "all_reduce", "all_reduce", "together"};
+  constexpr const char* names[] = {"broadcast",
+                                   "gather",
+                                   "all_gather",
+                                   "scatter",
+                                   "all_to_all",
+                                   "all_to_all_grad",
+                                   "all_reduce",
+                                   "all_reduce",
+                                   "together",
+                                   "ShardedTable",
+                                   "ShardedTable::sizes",
+                                   "ShardedTable::look_up",
+                                   "ShardedTable::pool",
+                                   "ShardedTable's optimizer",
+                                   "ShardedTable::save"};
   return names[static_cast<std::size_t>(operation)];
 }
 
@@ -181,6 +200,13 @@ class Agreement {
             rank, detail::text({what(), ": root ", from(rank).root, ", expected ", from(0).root, " as rank 0 has"}));
       }
     }
+  }
+  /// Both at once: for operations that consist of no more.
+  LOD_TAGGED void exchange_and_check() {
+    Messages messages(group_);
+    exchange(messages);
+    finish(group_, nullptr, [&](bool wait) { return messages.complete(wait); });
+    check();
   }
   /// What another rank tells this one.
   LOD_TAGGED const Header& from(int rank) const noexcept { return from_[static_cast<std::size_t>(rank)]; }

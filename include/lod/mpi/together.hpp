@@ -7,7 +7,6 @@
 #include <lod/core/target.hpp>
 #include <lod/mpi/agreement.hpp>
 #include <lod/mpi/communicator.hpp>
-#include <lod/mpi/messages.hpp>
 
 namespace lod::inline LOD_INTERFACE::mpi::inline LOD_TARGET {
 
@@ -15,13 +14,9 @@ namespace lod::inline LOD_INTERFACE::mpi::inline LOD_TARGET {
 /// the others a RankError with its text. One collective of MPI.
 template <class F>
 void together(const Communicator& communicator, const F& f) {
-  auto& group = between_ranks::group_of(communicator);
-  between_ranks::Agreement agreement(group, between_ranks::Operation::TOGETHER);
-  between_ranks::Messages messages(group);
+  between_ranks::Agreement agreement(between_ranks::group_of(communicator), between_ranks::Operation::TOGETHER);
   agreement.prepare(f);
-  agreement.exchange(messages);
-  between_ranks::finish(group, nullptr, [&](bool wait) { return messages.complete(wait); });
-  agreement.check();
+  agreement.exchange_and_check();
 }
 
 }  // namespace lod::inline LOD_INTERFACE::mpi::inline LOD_TARGET

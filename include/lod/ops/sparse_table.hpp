@@ -11,6 +11,7 @@
 #include <lod/core/lod_index.hpp>
 #include <lod/core/lod_tensor.hpp>
 #include <lod/core/lod_view.hpp>
+#include <lod/core/philox.hpp>
 #include <lod/core/shape.hpp>
 #include <lod/core/target.hpp>
 #include <lod/ops/output.hpp>
@@ -128,6 +129,24 @@ struct ZeroRow {
   LOD_TAGGED void operator()(std::int64_t, std::span<T>) const noexcept {}
 };
 
+/// New rows are random numbers, evenly distributed over [-limit, limit): the same ones for the same seed and id,
+/// whichever rows there are already, and on any number of processes.
+struct UniformRow {
+  std::uint64_t seed = 1;
+  double limit = 0.1;
+
+  /// Writes the numbers of the row of an id.
+  template <class T>
+  LOD_TAGGED void operator()(std::int64_t id, std::span<T> row) const noexcept {
+    const detail::Philox random(seed, static_cast<std::uint64_t>(id));
+    for (std::size_t i = 0; i < row.size(); ++i) {
+      // Exact but for the product, so that no compiler's flags change it.
+      const double number = static_cast<double>(random.bits(i / 4)[i % 4]) * 0x1p-31 - 1;
+      row[i] = static_cast<T>(limit * number);
+    }
+  }
+};
+
 /// Rows of one shape for arbitrary 64-bit ids. A row is added after the others when its id is first requested;
 /// initialize(id, row), which receives it filled with zeros, writes its initial values. To train such a table, take the
 /// `positions` of a batch: with these, `embedding`, `embedding_pool` and the optimizers work on `value()` as on any
@@ -209,6 +228,14 @@ class SparseTable<T, Cpu, Initialize> {
     LoDTensor<T, Cpu> rows(Shape(capacity, row_shape()), uninitialized, rows_.resource());
     std::copy_n(rows_.data(), size() * row_size(), rows.data());
     rows_ = std::move(rows);
+  }
+
+  /// Removes the rows that were added last, as long as there are more than `size`. Their memory stays.
+  LOD_TAGGED void shrink(std::int64_t size) noexcept {
+    while (this->size() > size) {
+      index_.remove(ids_.back());
+      ids_.pop_back();
+    }
   }
 
   /// For each id its row, with the LoD and the row shape of the ids; -1 for an id that is missing and is not to be
@@ -325,25 +352,18 @@ class SparseTable<T, Cpu, Initialize> {
           if (position < 0) table_.append(ids[static_cast<std::size_t>(i)]);
         });
       } catch (...) {
-        undo();
+        table_.shrink(before_);
         throw;
       }
     }
     Growth(const Growth&) = delete;
     Growth& operator=(const Growth&) = delete;
     LOD_TAGGED ~Growth() {
-      if (!kept_) undo();
+      if (!kept_) table_.shrink(before_);
     }
     LOD_TAGGED void keep() noexcept { kept_ = true; }
 
    private:
-    LOD_TAGGED void undo() noexcept {
-      while (table_.size() > before_) {
-        table_.index_.remove(table_.ids_.back());
-        table_.ids_.pop_back();
-      }
-    }
-
     SparseTable& table_;
     std::int64_t before_;
     bool kept_ = false;
