@@ -326,6 +326,28 @@ TEST_CASE("ShardedTable: an initializer that throws on one rank is an error on a
   }
 }
 
+TEST_CASE("ShardedTable: a rank without memory does not keep the others waiting, and nothing is added") {
+  lod_test::NoMemory none;
+  const lod::CpuExecutor poor(1, &none);
+  const auto usual = all_ranks();
+  for (int rank = 0; rank < usual.size(); ++rank) {
+    for (const std::int64_t piece : {std::int64_t{5}, std::int64_t{1} << 20}) {
+      const mpi::Communicator ranks(MPI_COMM_WORLD, usual.rank() == rank ? poor : usual.executor());
+      lod::between_ranks::group_of(ranks).piece = piece;
+      RandomTable<float> table(ranks, {3}, {.height = 100}, usual_rows);
+      IdBatch ids(LoD::from_lengths({{60, 40}}), {});
+      std::iota(ids.values().begin(), ids.values().end(), 0);
+      check_fails_together<std::bad_alloc>(ranks, rank, "bad_alloc", [&] { static_cast<void>(table.look_up(ids)); });
+      check_fails_together<std::bad_alloc>(ranks, rank, "bad_alloc",
+                                           [&] { static_cast<void>(table.pool(ids, PoolType::SUM)); });
+      const lod::SelectedRows<float> gradient(std::vector<std::int64_t>(ids.values().begin(), ids.values().end()), 100,
+                                              {3});
+      check_fails_together<std::bad_alloc>(ranks, rank, "bad_alloc", [&] { table.adagrad(gradient, {}); });
+      CHECK(table.sizes() == std::vector<std::int64_t>(static_cast<std::size_t>(ranks.size())));
+    }
+  }
+}
+
 TEST_CASE("ShardedTable: ranks that differ in the table, its options or the call get an error each") {
   const auto ranks = all_ranks();
   CHECK_THROWS_WITH_AS(RandomTable<float>(ranks, {3}, {.division = mpi::Division::BY_RANGE}),

@@ -161,14 +161,11 @@ class Fetching : public TableSteps<Shard> {
     this->agreement_.check();
     check_tables(this->agreement_, this->group.size);
     check_same(this->agreement_, this->group.size, 2, 1, "the option grow");
-    for (int rank = 0; rank < this->group.size; ++rank) is_pooled_.push_back(asked(rank).samples[0] != 0);
     this->attempt([&] {
       const int ranks = this->group.size;
       id_begins_ = PartBegins(ranks, [&](int rank) { return asked(rank).numbers; });
       length_begins_ = PartBegins(ranks, [&](int rank) { return asked(rank).samples[1]; });
-      row_begins_ = PartBegins(ranks, [&](int rank) {
-        return rank == this->group.rank ? 0 : is_pooled_[index(rank)] ? asked(rank).samples[1] : asked(rank).numbers;
-      });
+      row_begins_ = PartBegins(ranks, [&](int rank) { return rank == this->group.rank ? 0 : rows_for(rank); });
       ids_.resize(detail::checked_count<std::int64_t>(id_begins_.total(), this->what()));
       lengths_.resize(detail::checked_count<std::int64_t>(length_begins_.total(), this->what()));
       const Request& own = request(this->group.rank);
@@ -203,16 +200,14 @@ class Fetching : public TableSteps<Shard> {
       T* const to = this->has_failed() ? nullptr : place_of(rank);
       const T* const from =
           this->has_failed() ? nullptr : replies_.data() + row_begins_.begin(rank) * replies_.row_size();
-      const Header& wanted = asked(rank);
-      const std::int64_t rows = is_pooled_[index(rank)] ? wanted.samples[1] : wanted.numbers;
       this->messages.receive(rank, this->agreement_.tag(), to, bytes_of_rows(request(rank).rows()));
-      this->messages.send(rank, this->agreement_.tag(), from, bytes_of_rows(rows));
+      this->messages.send(rank, this->agreement_.tag(), from, bytes_of_rows(rows_for(rank)));
     });
   }
   /// Writes the rows that a rank wants.
   void answer(int rank, const std::int64_t* positions, T* to) {
     const auto table = std::as_const(this->shard_.rows).value();
-    if (!is_pooled_[index(rank)]) {
+    if (!wants_sums(rank)) {
       const std::int64_t count = id_begins_.size(rank);
       embedding_into(this->executor(), table, plain_ids(positions, LoDView::plain(0, count)), EmbeddingOptions(),
                      rows_at(to, count));
@@ -232,14 +227,18 @@ class Fetching : public TableSteps<Shard> {
 
  private:
   static std::size_t index(std::int64_t i) noexcept { return static_cast<std::size_t>(i); }
+  /// What a rank wants of this one.
   const Header& asked(int rank) const noexcept { return this->agreement_.from(rank); }
+  bool wants_sums(int rank) const noexcept { return asked(rank).samples[0] != 0; }
+  std::int64_t rows_for(int rank) const noexcept {
+    return wants_sums(rank) ? asked(rank).samples[1] : asked(rank).numbers;
+  }
   std::int64_t bytes_of_rows(std::int64_t rows) const noexcept {
     return detail::saturated_product(rows, this->row_bytes());
   }
 
   SparseTableOptions options_;
   std::vector<Request> requests_;
-  std::vector<bool> is_pooled_;  // what the ranks want of this one
   PartBegins id_begins_{1}, length_begins_{1}, row_begins_{1};
   std::vector<std::int64_t> ids_, lengths_;
   LoDTensor<T> replies_;

@@ -36,7 +36,7 @@ namespace lod::inline LOD_INTERFACE::mpi {
 
 /// Which rank has the row of an id.
 enum class Division {
-  BY_RANGE,  ///< consecutive ids, as many for each rank; for a table with a height
+  BY_RANGE,  ///< consecutive ids, as many for each rank, as far as they go; for a table with a height
   BY_HASH,   ///< as a hash says: about as many for each rank, also where most ids are small
 };
 
