@@ -16,15 +16,7 @@
 using lod::LoD;
 using lod::LoDTensor;
 using lod::PoolType;
-using lod_test::all_ranks;
-using lod_test::check_fails_together;
-using lod_test::check_parts;
-using lod_test::IdBatch;
-using lod_test::own;
-using lod_test::RandomTable;
-using lod_test::same_bits;
-using lod_test::usual_rows;
-using lod_test::WholeTable;
+using namespace lod_test;
 namespace mpi = lod::mpi;
 
 namespace {
@@ -88,20 +80,20 @@ LoDTensor<T> pooled_by_parts(const RandomTable<T>& table, int ranks, WholeTable<
 TEST_CASE("ShardedTable: rows of ids under any levels as one process has them, of every type") {
   const auto ranks = all_ranks();
   const auto in_pieces = all_ranks(10);
-  lod_test::for_each_type(lod_test::FloatingTypes(), [&]<class T>(std::type_identity<T>) {
-    lod_test::for_each_sample(4, 2, [&](lod_test::Engine& engine, int levels) {
-      const std::int64_t height = lod_test::random_number(engine, 1, 60);
-      for (const auto& options : lod_test::all_divisions(height)) {
+  for_each_type(FloatingTypes(), [&]<class T>(std::type_identity<T>) {
+    for_each_sample(4, 2, [&](Engine& engine, int levels) {
+      const std::int64_t height = random_number(engine, 1, 60);
+      for (const auto& options : all_divisions(height)) {
         const auto& by = height % 2 ? in_pieces : ranks;
         RandomTable<T> table(by, {3}, options, usual_rows);
         WholeTable<T> whole({3});
         LoDTensor<T> y;
         for (int batch = 0; batch < 3; ++batch) {
-          const auto all = lod_test::id_batches(engine, ranks, levels, height, 1 + batch);
+          const auto all = id_batches(engine, ranks, levels, height, 1 + batch);
           const auto& ids = own(all, ranks);
           const auto unknown = table.look_up(ids, {}, {.grow = false});
           check_parts(ranks, table, whole.rows);
-          static_cast<void>(whole.rows.positions(lod_test::all_ids(all)));
+          static_cast<void>(whole.rows.positions(all_ids(all)));
           table.look_up_into(ids, {}, {}, y);
           CHECK(same_bits(y, whole.rows.get(ids)));
           CHECK(same_bits(y, unknown));
@@ -154,9 +146,9 @@ TEST_CASE("ShardedTable: padding has rows of zeros, and is neither sent nor adde
 TEST_CASE("ShardedTable: a look-up sends each different id once, and gets each row once") {
   const auto ranks = all_ranks();
   const std::int64_t others = ranks.size() - 1, row_bytes = 3 * sizeof(float), id_bytes = sizeof(std::int64_t);
-  lod_test::for_each_sample(8, 1, [&](lod_test::Engine& engine, int levels) {
+  for_each_sample(8, 1, [&](Engine& engine, int levels) {
     RandomTable<float> table(ranks, {3}, {.height = 40}, usual_rows);
-    const auto all = lod_test::id_batches(engine, ranks, levels, 40, 7);
+    const auto all = id_batches(engine, ranks, levels, 40, 7);
     std::int64_t messages = others;  // whether it has failed
     std::int64_t bytes = others * static_cast<std::int64_t>(sizeof(lod::between_ranks::Header)) + others * id_bytes;
     for (int rank = 0; rank < ranks.size(); ++rank) {
@@ -175,16 +167,16 @@ TEST_CASE("ShardedTable: a look-up sends each different id once, and gets each r
 
 TEST_CASE("ShardedTable: pools with a fixed order have the bits of embedding_pool, of every type") {
   const auto ranks = all_ranks();
-  lod_test::for_each_type(lod_test::FloatingTypes(), [&]<class T>(std::type_identity<T>) {
-    lod_test::Engine engine(lod_test::first_seed());
+  for_each_type(FloatingTypes(), [&]<class T>(std::type_identity<T>) {
+    Engine engine(first_seed());
     for (int sample = 0; sample < 4; ++sample) {
       RandomTable<T> table(ranks, {3}, {.fixed_order = true}, usual_rows);
       WholeTable<T> whole({3});
-      const auto all = lod_test::id_batches(engine, ranks, 1 + sample % 2, 30);
+      const auto all = id_batches(engine, ranks, 1 + sample % 2, 30);
       const auto& ids = own(all, ranks);
       const auto positions = whole.rows.positions(ids);
-      const auto weights = lod_test::real_numbers<T>(engine, {ids.rows(), 1});
-      for (const PoolType type : lod_test::all_pool_types) {
+      const auto weights = real_numbers<T>(engine, {ids.rows(), 1});
+      for (const PoolType type : all_pool_types) {
         for (const int level : {0, -1}) {
           const lod::EmbeddingPoolOptions<T> pooling{.pad_value = 0.5, .level = level};
           CHECK(same_bits(table.pool(ids, type, pooling),
@@ -200,18 +192,18 @@ TEST_CASE("ShardedTable: pools with a fixed order have the bits of embedding_poo
 
 TEST_CASE("ShardedTable: pools are sums over ranks in their order, whether rows are sent or sums of them") {
   const auto ranks = all_ranks();
-  lod_test::for_each_type(lod_test::Types<float, double>(), [&]<class T>(std::type_identity<T>) {
-    lod_test::Engine engine(lod_test::first_seed());
+  for_each_type(Types<float, double>(), [&]<class T>(std::type_identity<T>) {
+    Engine engine(first_seed());
     for (int sample = 0; sample < 12; ++sample) {
-      INFO("LOD_TEST_SEED=", lod_test::first_seed(), ": sample ", sample);
+      INFO("LOD_TEST_SEED=", first_seed(), ": sample ", sample);
       // Wide rows of long sequences are pooled where they are; narrow ones come as they are.
       const std::int64_t row_size = sample % 2 ? 40 : 1, length = sample % 3 ? 30 : 2;
       RandomTable<T> table(ranks, {row_size}, {}, usual_rows);
       WholeTable<T> whole({row_size});
       std::vector<IdBatch> all;
       for (int rank = 0; rank < ranks.size(); ++rank) {
-        const auto lengths = lod_test::RandomLoD{.levels = 1 + sample % 2, .length = length}.lengths(engine);
-        all.push_back(lod_test::random_ids(engine, LoD::from_lengths(lengths), 90));
+        const auto lengths = RandomLoD{.levels = 1 + sample % 2, .length = length}.lengths(engine);
+        all.push_back(random_ids(engine, LoD::from_lengths(lengths), 90));
       }
       const auto& ids = own(all, ranks);
       for (const PoolType type : {PoolType::SUM, PoolType::AVERAGE, PoolType::SQRT}) {
@@ -327,7 +319,7 @@ TEST_CASE("ShardedTable: an initializer that throws on one rank is an error on a
 }
 
 TEST_CASE("ShardedTable: a rank without memory does not keep the others waiting, and nothing is added") {
-  lod_test::NoMemory none;
+  NoMemory none;
   const lod::CpuExecutor poor(1, &none);
   const auto usual = all_ranks();
   for (int rank = 0; rank < usual.size(); ++rank) {

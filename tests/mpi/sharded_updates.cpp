@@ -15,26 +15,17 @@
 using lod::LoDTensor;
 using lod::SelectedRows;
 using lod::Sparse;
-using lod_test::all_ranks;
-using lod_test::check_fails_together;
-using lod_test::check_parts;
-using lod_test::IdBatch;
-using lod_test::own;
-using lod_test::RandomTable;
-using lod_test::same_bits;
-using lod_test::usual_rows;
-using lod_test::WholeTable;
+using namespace lod_test;
 namespace mpi = lod::mpi;
 
 namespace {
 
 /// Gradients of the ranks, whose ids repeat; some have no rows.
 template <class T>
-std::vector<SelectedRows<T>> real_gradients(lod_test::Engine& engine, const mpi::Communicator& ranks,
-                                            std::int64_t height) {
+std::vector<SelectedRows<T>> real_gradients(Engine& engine, const mpi::Communicator& ranks, std::int64_t height) {
   std::vector<SelectedRows<T>> all;
-  for (const auto& g : lod_test::sparse_values<T>(engine, ranks, std::min<std::int64_t>(height, 30))) {
-    all.emplace_back(g.rows(), height, lod_test::real_numbers<T>(engine, {g.value().rows(), 3}));
+  for (const auto& g : sparse_values<T>(engine, ranks, std::min<std::int64_t>(height, 30))) {
+    all.emplace_back(g.rows(), height, real_numbers<T>(engine, {g.value().rows(), 3}));
   }
   return all;
 }
@@ -42,7 +33,7 @@ std::vector<SelectedRows<T>> real_gradients(lod_test::Engine& engine, const mpi:
 /// The sum of all ranks' gradients as the table's options say that it is merged.
 template <class T>
 SelectedRows<T> sum_of_gradients(const std::vector<SelectedRows<T>>& all, bool fixed_order) {
-  if (fixed_order) return lod::merge_add(lod_test::listed(all));
+  if (fixed_order) return lod::merge_add(listed(all));
   std::vector<SelectedRows<T>> merged;
   for (const auto& g : all) merged.push_back(lod::merge_add(g));
   return lod::merge_add(merged);
@@ -51,17 +42,17 @@ SelectedRows<T> sum_of_gradients(const std::vector<SelectedRows<T>>& all, bool f
 /// Three steps of table_step(table, gradient, step) and whole_step(whole table, gradient, step) give the same rows.
 template <class T, class TableStep, class WholeStep>
 void check_steps(const mpi::Communicator& ranks, const TableStep& table_step, const WholeStep& whole_step) {
-  lod_test::Engine engine(lod_test::first_seed());
-  for (auto options : lod_test::all_divisions(100)) {
+  Engine engine(first_seed());
+  for (auto options : all_divisions(100)) {
     for (const bool fixed_order : {false, true}) {
       options.fixed_order = fixed_order;
       RandomTable<T> table(ranks, {3}, options, usual_rows);
       WholeTable<T> whole({3});
       for (int step = 1; step <= 3; ++step) {
         // Rows that have no gradient later.
-        const auto ids = lod_test::id_batches(engine, ranks, 0, 50);
+        const auto ids = id_batches(engine, ranks, 0, 50);
         static_cast<void>(table.look_up(own(ids, ranks)));
-        static_cast<void>(whole.rows.positions(lod_test::all_ids(ids)));
+        static_cast<void>(whole.rows.positions(all_ids(ids)));
         const auto all = real_gradients<T>(engine, ranks, table.height());
         table_step(table, own(all, ranks), step);
         const auto at = whole.at_positions(sum_of_gradients(all, fixed_order));
@@ -76,7 +67,7 @@ void check_steps(const mpi::Communicator& ranks, const TableStep& table_step, co
 template <class Options, class TableStep, class WholeStep>
 void check_optimizer(Options options, const TableStep& table_step, const WholeStep& whole_step) {
   const auto ranks = all_ranks();
-  lod_test::for_each_type(lod_test::FloatingTypes(), [&]<class T>(std::type_identity<T>) {
+  for_each_type(FloatingTypes(), [&]<class T>(std::type_identity<T>) {
     for (const Sparse mode : {Sparse::LAZY, Sparse::EXACT}) {
       options.mode = mode;
       check_steps<T>(
@@ -140,13 +131,13 @@ TEST_CASE("ShardedTable: rmsprop, adam and ftrl as in one process, of every type
 
 TEST_CASE("ShardedTable: with a fixed order, training has the bits of one process that has the whole batch") {
   const auto ranks = all_ranks();
-  lod_test::Engine engine(lod_test::first_seed());
+  Engine engine(first_seed());
   RandomTable<float> table(ranks, {4}, {.fixed_order = true}, usual_rows);
   WholeTable<float> whole({4});
   for (int step = 0; step < 5; ++step) {
     // One batch, of which each rank has consecutive sentences. Rows are pulled to what they are not.
-    const auto lengths = lod_test::RandomLoD{.levels = 1, .sequences = 24, .length = 9}.lengths(engine);
-    const auto batch = lod_test::random_ids(engine, lod::LoD::from_lengths(lengths), 40);
+    const auto lengths = RandomLoD{.levels = 1, .sequences = 24, .length = 9}.lengths(engine);
+    const auto batch = random_ids(engine, lod::LoD::from_lengths(lengths), 40);
     const std::int64_t begin = batch.size() * ranks.rank() / ranks.size();
     const std::int64_t end = batch.size() * (ranks.rank() + 1) / ranks.size();
     const auto ids = batch.between(begin, end);
@@ -166,8 +157,7 @@ TEST_CASE("ShardedTable: with a fixed order, training has the bits of one proces
       parts.push_back(
           lod::embedding_pool_grad(whole_y.between(from, to), batch.between(from, to), any, lod::PoolType::AVERAGE));
     }
-    lod::adagrad(whole.rows.value(), whole.first_state(), whole.at_positions(lod_test::listed(parts)),
-                 {.learning_rate = 0.3});
+    lod::adagrad(whole.rows.value(), whole.first_state(), whole.at_positions(listed(parts)), {.learning_rate = 0.3});
     const auto whole_x = lod::embedding(whole.rows.value(), positions);
     CHECK(same_bits(x, whole_x.between(begin, end)));
     lod::sgd(whole.rows.value(), lod::embedding_grad(whole_x, positions, whole.rows.size()), {.learning_rate = 0.1});

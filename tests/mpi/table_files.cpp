@@ -13,14 +13,7 @@
 
 using lod::LoDTensor;
 using lod::SelectedRows;
-using lod_test::all_ranks;
-using lod_test::check_fails_together;
-using lod_test::check_parts;
-using lod_test::own;
-using lod_test::RandomTable;
-using lod_test::same_bits;
-using lod_test::usual_rows;
-using lod_test::WholeTable;
+using namespace lod_test;
 namespace mpi = lod::mpi;
 
 namespace {
@@ -42,7 +35,7 @@ class SharedFolder {
   std::string operator/(const std::string& name) const { return path_ + "/" + name; }
 
  private:
-  std::optional<lod_test::TemporaryFolder> folder_;
+  std::optional<TemporaryFolder> folder_;
   std::string path_;
 };
 
@@ -77,7 +70,7 @@ void step_of_whole(WholeTable<float>& whole, int step) {
 TEST_CASE("save, load of a ShardedTable: by more ranks or fewer, divided otherwise, and training goes on") {
   const auto ranks = all_ranks();
   const SharedFolder folder(ranks);
-  const auto divisions = lod_test::all_divisions(100);
+  const auto divisions = all_divisions(100);
   for (int writers = 1; writers <= ranks.size(); ++writers) {
     for (int readers = 1; readers <= ranks.size(); ++readers) {
       const std::string path = folder / ("table-" + std::to_string(writers) + "-" + std::to_string(readers));
@@ -95,7 +88,7 @@ TEST_CASE("save, load of a ShardedTable: by more ranks or fewer, divided otherwi
       MPI_Barrier(MPI_COMM_WORLD);
       if (const auto some = first_ranks(ranks, readers)) {
         RandomTable<float> table(*some, {3}, divisions[static_cast<std::size_t>(writers % 2)], usual_rows);
-        static_cast<void>(table.look_up(lod_test::IdBatch::from_values({}, {}, {3})));  // which goes
+        static_cast<void>(table.look_up(IdBatch::from_values({}, {}, {3})));  // which goes
         mpi::load(path, table);
         check_parts(*some, table, whole.rows);
         step_of_whole(whole, 3);

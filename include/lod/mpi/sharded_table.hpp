@@ -34,7 +34,6 @@
 
 #include <cstdint>
 #include <optional>
-#include <string>
 #include <utility>
 #include <vector>
 
@@ -59,11 +58,12 @@ namespace lod::inline LOD_INTERFACE::mpi::inline LOD_TARGET {
 /// must be the same on all ranks: `ZeroRow` and `UniformRow` are, since they depend on nothing but the id and the seed.
 /// So it does not depend on the number of ranks which values a row has.
 ///
-/// All members are collective, except where it says "this rank's": all ranks must call them, in the same order. A rank
-/// may pass no ids, and a gradient without rows. Each member begins with one collective of MPI, for sizes; messages
-/// follow, in two rounds at most: ids, and then rows; or ids with rows, and then only whether they could be taken.
-/// Where it throws on one rank, it throws on all of them in the same call, as all of lod::mpi does, and the table is as
-/// before: no row has been added. Only memory for a result may run out later than that, on a rank that throws alone.
+/// Members are collective, except where their comments say that they are not: all ranks must call them, in the same
+/// order. A rank may pass no ids, and a gradient without rows. Each member begins with one collective of MPI, for
+/// sizes; messages follow, in two rounds at most: ids, and then rows; or ids with rows, and then only whether they
+/// could be taken. Where it throws on one rank, it throws on all of them in the same call, as all of lod::mpi does, and
+/// the table is as before: no row has been added. Only memory for a result may run out later than that, on a rank that
+/// throws alone.
 ///
 /// T is float16, bfloat16, float or double. Moved, not copied.
 template <class T, class Initialize = ZeroRow>

@@ -26,7 +26,6 @@
 #include <algorithm>
 #include <cstddef>
 #include <cstdint>
-#include <exception>
 #include <optional>
 #include <span>
 #include <string>
@@ -78,26 +77,6 @@ class Saving final : public TableSteps<Shard> {
   Saving(Shard& shard, std::string path, const SaveOptions& options)
       : TableSteps<Shard>(shard, Operation::TABLE_SAVE), path_(std::move(path)), options_(options) {}
 
-  bool next() override {
-    if (step_ == 0) {
-      agree();
-    } else if (step_ == 1) {
-      this->agreement_.check();
-      check_tables(this->agreement_, this->group.size);
-      if (this->group.rank == 0) {
-        receive(1);
-      } else {
-        send();
-      }
-    } else if (this->group.rank == 0 && step_ <= this->group.size) {
-      add(step_ - 1);
-      receive(step_);
-    } else {
-      return false;
-    }
-    ++step_;
-    return true;
-  }
   /// Once all steps are taken, on rank 0: puts the file in its place. Throws what has failed.
   void commit() {
     if (this->group.rank > 0) return;
@@ -106,6 +85,19 @@ class Saving final : public TableSteps<Shard> {
   }
 
  private:
+  bool take(int step) final {
+    const bool writes = this->group.rank == 0;
+    if (step == 0) agree();
+    if (step == 1) check();
+    if (step == 1 && !writes) send();
+    if (step > 1 && writes) add(step - 1);
+    if (step > 0 && writes) receive(step);
+    return step < (writes ? this->group.size : 2);
+  }
+  void check() {
+    this->agreement_.check();
+    check_tables(this->agreement_, this->group.size);
+  }
   void agree() {
     this->agreement_.prepare([&] {
       names_ = names_of_states(this->shard_.optimizer);
@@ -168,7 +160,6 @@ class Saving final : public TableSteps<Shard> {
   std::vector<std::int64_t> ids_;
   LoDTensor<T> values_;
   std::vector<LoDTensor<State>> states_;
-  int step_ = 0;
 };
 
 /// The rows of a file that this rank has, with their states.

@@ -19,6 +19,8 @@
 #include <lod/ops/embedding.hpp>
 #include <lod/ops/embedding_pool.hpp>
 #include <lod/ops/output.hpp>
+#include <lod/ops/sequence_pool.hpp>
+#include <lod/ops/sparse_table.hpp>
 
 #include <algorithm>
 #include <cstddef>
@@ -100,25 +102,6 @@ class Fetching : public TableSteps<Shard> {
   Fetching(Shard& shard, Operation operation, const SparseTableOptions& options)
       : TableSteps<Shard>(shard, operation), options_(options) {}
 
-  bool next() override {
-    switch (step_++) {
-      case 0:
-        agree();
-        return true;
-      case 1:
-        send_ids();
-        return true;
-      case 2:
-        send_rows();
-        return true;
-      default:
-        this->check_told();
-        finish();
-        if (options_.grow) this->keep();
-        return false;
-    }
-  }
-
  protected:
   /// Throws what is wrong with the arguments; for each rank what is wanted of it.
   virtual std::vector<Request> plan() = 0;
@@ -143,6 +126,16 @@ class Fetching : public TableSteps<Shard> {
   }
 
  private:
+  bool take(int step) final {
+    if (step == 0) agree();
+    if (step == 1) send_ids();
+    if (step == 2) send_rows();
+    if (step < 3) return true;
+    this->check_told();
+    finish();
+    if (options_.grow) this->keep();
+    return false;
+  }
   void agree() {
     this->agreement_.prepare([&] {
       requests_ = plan();
@@ -242,7 +235,6 @@ class Fetching : public TableSteps<Shard> {
   PartBegins id_begins_{1}, length_begins_{1}, row_begins_{1};
   std::vector<std::int64_t> ids_, lengths_;
   LoDTensor<T> replies_;
-  int step_ = 0;
 };
 
 /// Rows come once each; what is made of them is of derived classes.

@@ -37,7 +37,8 @@ namespace lod::inline LOD_INTERFACE::mpi {
 /// Which rank has the row of an id.
 enum class Division {
   BY_RANGE,  ///< consecutive ids, as many for each rank, as far as they go; for a table with a height
-  BY_HASH,   ///< as a hash says: about as many for each rank, also where most ids are small
+  BY_HASH,   ///< as a hash says: about as many for each rank, also where most ids are small. It has no secret: whoever
+             ///< chooses ids can choose those of one rank
 };
 
 /// The options of a ShardedTable. The same on all ranks, but for `most_rows`.
@@ -204,7 +205,12 @@ class TableSteps : public Steps {
   TableSteps(const TableSteps&) = delete;
   TableSteps& operator=(const TableSteps&) = delete;
 
+  bool next() final { return take(step_++); }
+
  protected:
+  /// Takes step 0, then 1, and so on. False after the last one.
+  virtual bool take(int step) = 0;
+
   const CpuExecutor& executor() const noexcept { return group.executor; }
   const char* what() const noexcept { return agreement_.what(); }
   std::int64_t row_bytes() const noexcept { return detail::bytes_of<typename Shard::Value>(shard_.rows.row_size()); }
@@ -250,6 +256,7 @@ class TableSteps : public Steps {
   Agreement agreement_;
 
  private:
+  int step_ = 0;
   std::int64_t size_before_;
   bool kept_ = false;
   std::exception_ptr error_;

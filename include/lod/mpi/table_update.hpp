@@ -45,75 +45,61 @@ struct TableOptimizer<SgdOptions> {
   static constexpr const char* name = "sgd";
   static constexpr std::array<const char*, 0> states{};
   static auto numbers(const SgdOptions& options) { return std::array{options.learning_rate}; }
-  template <class P, class States, class G>
-  static void step(const CpuExecutor& executor, P&& rows, const States&, const G& gradient, const SgdOptions& options) {
-    sgd(executor, rows, gradient, options);
-  }
+  static constexpr auto step = [](auto&... arguments) { sgd(arguments...); };
 };
 template <>
 struct TableOptimizer<MomentumOptions> {
   static constexpr const char* name = "momentum";
   static constexpr std::array states{"velocity"};
-  static auto numbers(const MomentumOptions& options) {
-    return std::array{options.learning_rate, options.momentum, options.l2_decay, options.nesterov ? 1.0 : 0.0};
+  static auto numbers(const MomentumOptions& of) {
+    return std::array{of.learning_rate, of.momentum, of.l2_decay, of.nesterov ? 1.0 : 0.0};
   }
-  template <class P, class States, class G>
-  static void step(const CpuExecutor& executor, P&& rows, const States& of_rows, const G& gradient,
-                   const MomentumOptions& options) {
-    momentum(executor, rows, of_rows[0], gradient, options);
-  }
+  static constexpr auto step = [](auto&... arguments) { momentum(arguments...); };
 };
 template <>
 struct TableOptimizer<AdagradOptions> {
   static constexpr const char* name = "adagrad";
   static constexpr std::array states{"squares"};
-  static auto numbers(const AdagradOptions& options) { return std::array{options.learning_rate, options.epsilon}; }
-  template <class P, class States, class G>
-  static void step(const CpuExecutor& executor, P&& rows, const States& of_rows, const G& gradient,
-                   const AdagradOptions& options) {
-    adagrad(executor, rows, of_rows[0], gradient, options);
-  }
+  static auto numbers(const AdagradOptions& of) { return std::array{of.learning_rate, of.epsilon}; }
+  static constexpr auto step = [](auto&... arguments) { adagrad(arguments...); };
 };
 template <>
 struct TableOptimizer<RmspropOptions> {
   static constexpr const char* name = "rmsprop";
   static constexpr std::array states{"squares", "velocity"};
-  static auto numbers(const RmspropOptions& options) {
-    return std::array{options.learning_rate, options.rho, options.epsilon, options.momentum};
+  static auto numbers(const RmspropOptions& of) {
+    return std::array{of.learning_rate, of.rho, of.epsilon, of.momentum};
   }
-  template <class P, class States, class G>
-  static void step(const CpuExecutor& executor, P&& rows, const States& of_rows, const G& gradient,
-                   const RmspropOptions& options) {
-    rmsprop(executor, rows, of_rows[0], of_rows[1], gradient, options);
-  }
+  static constexpr auto step = [](auto&... arguments) { rmsprop(arguments...); };
 };
 template <>
 struct TableOptimizer<AdamOptions> {
   static constexpr const char* name = "adam";
   static constexpr std::array states{"mean", "squares"};
-  static auto numbers(const AdamOptions& options) {
-    return std::array{options.learning_rate, options.beta1, options.beta2, options.epsilon,
-                      static_cast<double>(options.step)};
+  static auto numbers(const AdamOptions& of) {
+    return std::array{of.learning_rate, of.beta1, of.beta2, of.epsilon, static_cast<double>(of.step)};
   }
-  template <class P, class States, class G>
-  static void step(const CpuExecutor& executor, P&& rows, const States& of_rows, const G& gradient,
-                   const AdamOptions& options) {
-    adam(executor, rows, of_rows[0], of_rows[1], gradient, options);
-  }
+  static constexpr auto step = [](auto&... arguments) { adam(arguments...); };
 };
 template <>
 struct TableOptimizer<FtrlOptions> {
   static constexpr const char* name = "ftrl";
   static constexpr std::array states{"squares", "linear"};
-  static auto numbers(const FtrlOptions& options) {
-    return std::array{options.learning_rate, options.l1, options.l2, options.learning_rate_power};
+  static auto numbers(const FtrlOptions& of) {
+    return std::array{of.learning_rate, of.l1, of.l2, of.learning_rate_power};
   }
-  template <class P, class States, class G>
-  static void step(const CpuExecutor& executor, P&& rows, const States& of_rows, const G& gradient,
-                   const FtrlOptions& options) {
-    ftrl(executor, rows, of_rows[0], of_rows[1], gradient, options);
-  }
+  static constexpr auto step = [](auto&... arguments) { ftrl(arguments...); };
 };
+
+/// A step of an optimizer: of a parameter with its states, in an array, by a gradient.
+template <class Options, class P, class State, std::size_t count, class G>
+void take_step(const CpuExecutor& executor, P&& parameter, std::array<State, count> states, const G& gradient,
+               const Options& options) {
+  const auto call = [&]<std::size_t... i>(std::index_sequence<i...>) {
+    TableOptimizer<Options>::step(executor, parameter, states[i]..., gradient, options);
+  };
+  call(std::make_index_sequence<count>());
+}
 
 /// One collective with sizes, then ids and rows of the gradient.
 template <class Shard, class Options>
@@ -126,28 +112,16 @@ class Updating final : public TableSteps<Shard> {
   Updating(Shard& shard, const SelectedRows<T>& gradient, const Options& options)
       : TableSteps<Shard>(shard, Operation::TABLE_UPDATE), gradient_(&gradient), options_(options) {}
 
-  bool next() override {
-    switch (step_++) {
-      case 0:
-        agree();
-        return true;
-      case 1:
-        send_rows();
-        return true;
-      case 2:
-        prepare_update();
-        this->tell();
-        return true;
-      default:
-        this->check_told();
-        update();
-        return false;
-    }
-  }
-
  private:
   static constexpr std::size_t state_count = Optimizer::states.size();
 
+  bool take(int step) override {
+    if (step == 0) agree();
+    if (step == 1) send_rows();
+    if (step == 2) prepare_update();
+    if (step == 3) update();
+    return step < 3;
+  }
   void agree() {
     this->agreement_.prepare([&] {
       check();
@@ -195,8 +169,7 @@ class Updating final : public TableSteps<Shard> {
     LoDTensor<T> no_rows(Shape(0, this->shard_.rows.row_shape()));
     std::array<LoDTensor<State>, state_count> no_states;
     for (auto& state : no_states) state = LoDTensor<State>(Shape(0, this->shard_.rows.row_shape()));
-    Optimizer::step(this->executor(), no_rows.view(), views(no_states),
-                    SelectedRows<T>({}, 0, this->shard_.rows.row_shape()), options_);
+    take_step(this->executor(), no_rows, no_states, SelectedRows<T>({}, 0, this->shard_.rows.row_shape()), options_);
   }
   /// The number of the optimizer's options, and whether the order is fixed, for comparison.
   void put_options(Header& header) const {
@@ -246,18 +219,15 @@ class Updating final : public TableSteps<Shard> {
       merge_add_into(this->executor(), arrived, merged_);
       name_ = Optimizer::name;
     });
+    this->tell();
   }
   void update() {
+    this->check_told();
     if (state_count > 0) this->shard_.optimizer.swap(name_);
     std::array<LoDTensorView<State>, state_count> states;
     for (std::size_t i = 0; i < state_count; ++i) states[i] = this->shard_.state(i);
-    Optimizer::step(this->executor(), this->shard_.rows.value(), states, merged_, options_);
+    take_step(this->executor(), this->shard_.rows.value(), states, merged_, options_);
     this->keep();
-  }
-  static std::array<LoDTensorView<State>, state_count> views(std::array<LoDTensor<State>, state_count>& tensors) {
-    std::array<LoDTensorView<State>, state_count> all;
-    for (std::size_t i = 0; i < state_count; ++i) all[i] = tensors[i].view();
-    return all;
   }
 
   const SelectedRows<T>* gradient_;
@@ -271,7 +241,6 @@ class Updating final : public TableSteps<Shard> {
   std::vector<std::int64_t> ids_;  // what arrives, by ranks
   LoDTensor<T> values_;
   std::string name_;
-  int step_ = 0;
 };
 
 }  // namespace lod::inline LOD_INTERFACE::between_ranks::inline LOD_TARGET
