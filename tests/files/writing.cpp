@@ -14,9 +14,11 @@
 
 #include <chrono>
 #include <csignal>
+#include <cstddef>
 #include <cstdint>
 #include <filesystem>
 #include <new>
+#include <span>
 #include <stdexcept>
 #include <string>
 #include <system_error>
@@ -137,6 +139,42 @@ TEST_CASE("File: of what is no regular file, or has a zero byte in its path, say
   CHECK_THROWS_WITH_AS(lod::save(longer, {{"x", filled({3}, 1)}}), doctest::Contains("a path with a zero byte"),
                        std::system_error);
   CHECK(lod::File::open(path).names().empty());
+}
+
+TEST_CASE("FileWriter: a variable in pieces is the same file as at once; other than its bytes are an error") {
+  const TemporaryFolder folder;
+  const auto x = filled({200000, 3}, 7);
+  const lod::SelectedRows<std::int32_t> rows({4, 2, 4}, 9, filled({3, 5}, 8));
+  lod::save(folder / "whole", {{"x", x}, {"rows", rows}});
+  const auto in_pieces = [](std::span<const std::byte> bytes, std::size_t piece, const auto& put) {
+    for (; bytes.size() > piece; bytes = bytes.subspan(piece)) put(bytes.first(piece));
+    put(bytes);
+  };
+  for (const std::size_t piece : {std::size_t{7}, std::size_t{1} << 20}) {
+    lod::FileWriter writer(folder / "pieces");
+    const lod::File whole = lod::File::open(folder / "whole");
+    writer.add_in_pieces(whole.describe("x"), 200000,
+                         [&](const auto& put) { in_pieces(std::as_bytes(x.values()), piece, put); });
+    int buffers = 0;
+    writer.add_in_pieces(whole.describe("rows"), 3, [&](const auto& put) {
+      in_pieces(buffers++ == 0 ? std::as_bytes(std::span(rows.rows())) : std::as_bytes(rows.value().values()), piece,
+                put);
+    });
+    CHECK(buffers == 2);
+    writer.commit();
+    CHECK(lod_test::read_bytes(folder / "pieces") == lod_test::read_bytes(folder / "whole"));
+  }
+
+  const auto description = lod::describe("x", filled({2}, 1));
+  for (const std::size_t bytes : {7U, 9U}) {
+    lod::FileWriter writer(folder / "pieces");
+    CHECK_THROWS_WITH_AS(writer.add_in_pieces(description, 3, [](const auto&) {}),
+                         doctest::Contains("'x': tensors[0]: dim 0"), lod::ShapeMismatch);
+    CHECK_THROWS_AS(writer.add_in_pieces(description, 2, [&](const auto& put) { put(std::vector<std::byte>(bytes)); }),
+                    std::logic_error);
+    CHECK_THROWS_AS(writer.add("y", x), std::logic_error);
+  }
+  CHECK(lod_test::read_bytes(folder / "pieces") == lod_test::read_bytes(folder / "whole"));
 }
 
 TEST_CASE("FileWriter: a disk that is full is a system error, whenever it is, and the old file stays") {

@@ -13,6 +13,7 @@
 #pragma once
 
 #include <lod/core/any_tensor.hpp>
+#include <lod/core/buffer.hpp>
 #include <lod/core/desc.hpp>
 #include <lod/core/error.hpp>
 #include <lod/core/lod_index.hpp>
@@ -212,6 +213,15 @@ class FileWriter {
     complete(description, value);
     add_value(std::move(description), value);
   }
+  /// Writes a variable whose bytes are nowhere as a whole, for example since several processes have them: a tensor
+  /// without levels, or row-sparse values, of `rows` rows. `description` has all dimensions. Calls write(put) for each
+  /// buffer: the ids, where there are any, then the values. write calls put(bytes), with a std::span<const std::byte>,
+  /// until it has put the whole buffer. Throws std::invalid_argument and ShapeMismatch as above before anything is
+  /// written, std::logic_error if a buffer gets too few or too many bytes, and what write throws; after the last two
+  /// nothing can be added or committed any more. Bools that are not 0 or 1, and ids that are not less than the height,
+  /// are not noticed here: readers reject them.
+  template <class Write>
+  void add_in_pieces(VarDesc description, std::int64_t rows, const Write& write);
 
   /// Puts the file in its place once all its bytes are on the disk (see SaveOptions). Nothing can be added afterwards.
   /// Throws std::system_error; the file that was there is then still there. Once the new one is in its place nothing is
@@ -223,10 +233,16 @@ class FileWriter {
   void check_open() const {
     if (!open_) throw std::logic_error("FileWriter: it was committed, or writing has failed");
   }
-  static void check_readable(const proto::file::Variable& variable, const detail::ValueToStore& value);
+  static std::string place_of(const proto::file::Variable& variable) {
+    return detail::text({"FileWriter: '", variable.description.name, "'"});
+  }
+  void check_addable(const proto::file::Variable& variable) const;
   static void complete(VarDesc& description, const detail::ValueToStore& value);
   void add_value(VarDesc description, const detail::ValueToStore& value);
-  proto::file::Buffer put_buffer(std::span<const std::byte> bytes);
+  template <class Write>
+  void add_variable(proto::file::Variable variable, const Write& write);
+  template <class Write>
+  proto::file::Buffer put_buffer(std::uint64_t size, const Write& write);
   /// Appends bytes: a large piece by a system call, small ones together.
   void put(const void* bytes, std::size_t size) {
     if (staged_.size() + size > detail::file_chunk) flush();
@@ -309,11 +325,6 @@ inline void FileWriter::complete(VarDesc& description, const detail::ValueToStor
 }
 
 inline void FileWriter::add_value(VarDesc description, const detail::ValueToStore& value) {
-  check_open();
-  if (names_.contains(description.name)) {
-    throw std::invalid_argument(
-        detail::readable(detail::text({"FileWriter: there is a variable '", description.name, "' already"})));
-  }
   proto::file::Variable variable{.description = std::move(description)};
   std::vector<std::span<const std::byte>> buffers;  // as for_each_buffer names them
   const auto list_buffer = [&](std::span<const std::byte> bytes) {
@@ -332,10 +343,48 @@ inline void FileWriter::add_value(VarDesc description, const detail::ValueToStor
     }
     stored.values = list_buffer(tensor.values);
   }
-  check_readable(variable, value);
+  check_addable(variable);
+  for (const detail::TensorToStore& tensor : value.tensors) {
+    detail::check_stored_values(tensor.data_type, tensor.values, place_of(variable).c_str());
+  }
+  std::size_t next = 0;
+  add_variable(std::move(variable), [&](const auto& put) { put(buffers[next++]); });
+}
 
+template <class Write>
+void FileWriter::add_in_pieces(VarDesc description, std::int64_t rows, const Write& write) {
+  proto::file::Variable variable{.description = std::move(description)};
+  const bool is_rows = variable.description.type.type == VarType::SELECTED_ROWS;
+  if (is_rows) variable.row_ids = proto::file::Buffer{.size = detail::checked_bytes(rows, sizeof(std::int64_t))};
+  if (const TensorDesc* const described = detail::tensor_desc(variable.description.type)) {
+    proto::file::Tensor& stored = variable.tensors.emplace_back();
+    stored.dims = described->dims;
+    if (!stored.dims.empty()) stored.dims[0] = rows;
+    stored.values.size = detail::checked_bytes(Shape(stored.dims).elements(), size_of(described->data_type));
+  }
+  check_addable(variable);
+  add_variable(std::move(variable), write);
+}
+
+/// Throws if a variable of this name cannot be added, or if a reader would reject it; its buffers have their sizes but
+/// no place yet.
+inline void FileWriter::check_addable(const proto::file::Variable& variable) const {
+  check_open();
+  if (names_.contains(variable.description.name)) {
+    throw std::invalid_argument(
+        detail::readable(detail::text({"FileWriter: there is a variable '", variable.description.name, "' already"})));
+  }
+  const std::string wrong = detail::inconsistency(variable);
+  if (!wrong.empty()) throw ShapeMismatch(detail::text({place_of(variable), ": ", wrong}));
+}
+
+/// Writes a variable, whose buffers have their sizes; write(put) is called for each of them.
+template <class Write>
+void FileWriter::add_variable(proto::file::Variable variable, const Write& write) {
   // All memory first, so that the call can be repeated if it runs out: for the record at its maximum length.
-  detail::for_each_buffer(variable, [](proto::file::Buffer& buffer, const detail::BufferName&) {
+  std::vector<std::uint64_t> sizes;
+  detail::for_each_buffer(variable, [&](proto::file::Buffer& buffer, const detail::BufferName&) {
+    sizes.push_back(buffer.size);
     buffer.begin = buffer.checksum = std::numeric_limits<std::uint64_t>::max();
   });
   std::string record = encode(variable);  // throws for what cannot be encoded
@@ -344,34 +393,31 @@ inline void FileWriter::add_value(VarDesc description, const detail::ValueToStor
 
   open_ = false;  // for good, if this throws from here on: how much was written is then unknown
   std::size_t next = 0;
-  detail::for_each_buffer(
-      variable, [&](proto::file::Buffer& buffer, const detail::BufferName&) { buffer = put_buffer(buffers[next++]); });
+  detail::for_each_buffer(variable, [&](proto::file::Buffer& buffer, const detail::BufferName&) {
+    buffer = put_buffer(sizes[next++], write);
+  });
   record.clear();
   encode(variable, record);
   variables_.push_back(std::move(record));
   open_ = true;
 }
 
-/// Throws if a reader would reject a variable, whose buffers have their sizes but no place yet.
-inline void FileWriter::check_readable(const proto::file::Variable& variable, const detail::ValueToStore& value) {
-  const std::string place = detail::text({"FileWriter: '", variable.description.name, "'"});
-  const std::string wrong = detail::inconsistency(variable);
-  if (!wrong.empty()) throw ShapeMismatch(detail::text({place, ": ", wrong}));
-  for (const detail::TensorToStore& tensor : value.tensors) {
-    detail::check_stored_values(tensor.data_type, tensor.values, place.c_str());
-  }
-}
-
-/// Appends a buffer, after the zeros that align it.
-inline proto::file::Buffer FileWriter::put_buffer(std::span<const std::byte> bytes) {
+/// Appends a buffer of `size` bytes, which write(put) gives, after the zeros that align it.
+template <class Write>
+proto::file::Buffer FileWriter::put_buffer(std::uint64_t size, const Write& write) {
   put_padding();
-  proto::file::Buffer buffer{.begin = end_, .size = bytes.size()};
+  proto::file::Buffer buffer{.begin = end_, .size = size};
   detail::Checksum checksum;
-  while (!bytes.empty()) {
-    const auto chunk = bytes.first(std::min(bytes.size(), detail::file_chunk));
-    checksum.add(chunk.data(), chunk.size());
-    put(chunk.data(), chunk.size());
-    bytes = bytes.subspan(chunk.size());
+  write([&](std::span<const std::byte> bytes) {
+    while (!bytes.empty()) {
+      const auto chunk = bytes.first(std::min(bytes.size(), detail::file_chunk));
+      checksum.add(chunk.data(), chunk.size());
+      put(chunk.data(), chunk.size());
+      bytes = bytes.subspan(chunk.size());
+    }
+  });
+  if (end_ - buffer.begin != size) {
+    throw std::logic_error(detail::text({"FileWriter: a buffer of ", end_ - buffer.begin, " bytes, expected ", size}));
   }
   buffer.checksum = checksum.value();
   return buffer;

@@ -41,6 +41,7 @@ enum class Operation : std::int64_t {
   TABLE_POOL,
   TABLE_UPDATE,
   TABLE_SAVE,
+  SAVE,
 };
 /// Its name.
 LOD_TAGGED constexpr const char* to_string(Operation operation) noexcept {
@@ -58,7 +59,8 @@ LOD_TAGGED constexpr const char* to_string(Operation operation) noexcept {
                                    "ShardedTable::look_up",
                                    "ShardedTable::pool",
                                    "ShardedTable's optimizer",
-                                   "ShardedTable::save"};
+                                   "ShardedTable::save",
+                                   "CheckpointWriter"};
   return names[static_cast<std::size_t>(operation)];
 }
 
