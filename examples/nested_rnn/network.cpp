@@ -139,7 +139,8 @@ std::vector<std::pair<const char*, lod::LoDTensor<T>*>> Network<T>::parameters()
 
 template <class T>
 double cross_entropy(const lod::CpuExecutor& executor, const lod::LoDTensor<T>& scores,
-                     std::span<const std::int64_t> documents, lod::LoDTensor<T>& dscores, std::int64_t& right) {
+                     std::span<const std::int64_t> documents, std::int64_t batch, lod::LoDTensor<T>& dscores,
+                     std::int64_t& right) {
   // Each row of scores is a sequence of scalar rows, of which sequence_softmax makes probabilities.
   const std::int64_t count = scores.row_size();
   const auto probabilities = lod::sequence_softmax(
@@ -154,15 +155,15 @@ double cross_entropy(const lod::CpuExecutor& executor, const lod::LoDTensor<T>& 
     loss -= std::log(std::max(static_cast<double>(p[document]), 1e-30));
     right += std::ranges::max_element(p) - p.begin() == static_cast<std::ptrdiff_t>(document);
     for (std::size_t j = 0; j < p.size(); ++j) {
-      dscores.row(i)[j] = (p[j] - (j == document ? T{1} : T{0})) / static_cast<T>(scores.rows());
+      dscores.row(i)[j] = (p[j] - (j == document ? T{1} : T{0})) / static_cast<T>(batch);
     }
   }
-  return loss / static_cast<double>(std::max<std::int64_t>(scores.rows(), 1));
+  return loss / static_cast<double>(batch);
 }
 
 template class Network<float>;
 template class Network<double>;
 template double cross_entropy(const lod::CpuExecutor&, const lod::LoDTensor<float>&, std::span<const std::int64_t>,
-                              lod::LoDTensor<float>&, std::int64_t&);
+                              std::int64_t, lod::LoDTensor<float>&, std::int64_t&);
 template double cross_entropy(const lod::CpuExecutor&, const lod::LoDTensor<double>&, std::span<const std::int64_t>,
-                              lod::LoDTensor<double>&, std::int64_t&);
+                              std::int64_t, lod::LoDTensor<double>&, std::int64_t&);

@@ -77,8 +77,9 @@ class Network {
   lod::LoDTensor<T> score(const lod::LoDTensor<T>& sections) const;
 };
 
-/// The mean cross entropy of the scores against the right documents, and its gradient; adds the sections whose best
-/// score is the right one to `right`.
+/// What these scores add to the mean cross entropy of a batch of `batch` sections against the right documents, and its
+/// gradient; adds the sections whose best score is the right one to `right`.
 template <class T>
 double cross_entropy(const lod::CpuExecutor& executor, const lod::LoDTensor<T>& scores,
-                     std::span<const std::int64_t> documents, lod::LoDTensor<T>& dscores, std::int64_t& right);
+                     std::span<const std::int64_t> documents, std::int64_t batch, lod::LoDTensor<T>& dscores,
+                     std::int64_t& right);

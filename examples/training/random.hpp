@@ -6,13 +6,27 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <iterator>
 #include <random>
+#include <sstream>
 #include <utility>
 #include <vector>
 
 class Random {
  public:
   explicit Random(std::uint64_t seed) : engine_(seed) {}
+  /// Goes on where the one with this state was.
+  explicit Random(const std::vector<std::uint64_t>& state) {
+    std::stringstream text;
+    for (std::uint64_t number : state) text << number << ' ';
+    text >> engine_;
+  }
+  /// All that its next numbers depend on.
+  std::vector<std::uint64_t> state() const {
+    std::stringstream text;
+    text << engine_;
+    return {std::istream_iterator<std::uint64_t>(text), {}};
+  }
 
   /// In [0, 1).
   double unit() { return static_cast<double>(engine_() >> 11) * 0x1p-53; }

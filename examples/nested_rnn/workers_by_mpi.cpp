@@ -1,0 +1,142 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "workers.hpp"
+#include <lod/mpi.hpp>
+#include <lod/mpi/checkpoint.hpp>
+
+#include <algorithm>
+#include <cstdlib>
+#include <stdexcept>
+#include <utility>
+
+namespace {
+
+/// MPI, from its beginning to its end.
+struct Session {
+  Session() { MPI_Init(nullptr, nullptr); }
+  Session(const Session&) = delete;
+  Session& operator=(const Session&) = delete;
+  ~Session() { MPI_Finalize(); }
+};
+
+/// Processors are shared by the workers of a machine.
+lod::CpuExecutor own_executor() {
+  MPI_Comm neighbours = MPI_COMM_NULL;
+  MPI_Comm_split_type(MPI_COMM_WORLD, MPI_COMM_TYPE_SHARED, 0, MPI_INFO_NULL, &neighbours);
+  int count = 1;
+  MPI_Comm_size(neighbours, &count);
+  MPI_Comm_free(&neighbours);
+  return lod::CpuExecutor(std::max(1, lod::CpuExecutor().threads() / count));
+}
+
+template <class T>
+lod::LoDTensor<T> as_tensor(const std::vector<T>& list) {
+  return lod::LoDTensor<T>::from_values({}, {}, list);
+}
+template <class T>
+std::vector<T> load_list(const lod::File& file, const char* name) {
+  const auto list = file.load<lod::LoDTensor<T>>(name);
+  return {list.values().begin(), list.values().end()};
+}
+
+class Ranks final : public Workers {
+ public:
+  int count() const override { return ranks_.size(); }
+  bool is_first() const override { return ranks_.rank() == 0; }
+  lod::CpuExecutor executor() const override { return ranks_.executor(); }
+  void first(const std::function<void()>& f) override {
+    lod::mpi::together(ranks_, [&] {
+      if (is_first()) f();
+    });
+  }
+  void share(lod::LoDTensor<std::int64_t>& x) override { lod::mpi::broadcast_into(ranks_, 0, x); }
+
+  std::vector<Part> parts(const lod::LoDTensorView<const std::int64_t>& batch) override {
+    std::vector<Part> mine;
+    const std::int64_t count = std::min(most_parts, batch.size());
+    std::int64_t before = 0;
+    for (std::int64_t i = 0; i < count; ++i) {
+      const Part part{i, batch.size() * i / count, batch.size() * (i + 1) / count};
+      const std::int64_t words = batch.between(part.begin, part.end).rows();
+      // Sections differ in length: a worker has the parts whose middle is in its share of the words.
+      if ((2 * before + words) * ranks_.size() / (2 * batch.rows()) == ranks_.rank()) mine.push_back(part);
+      before += words;
+    }
+    return mine;
+  }
+  void keep_gradient(Network<float>& network) override {
+    std::int64_t size = 0;
+    for (const auto& [name, gradient] : network.dense_gradient.by_name()) {
+      size += static_cast<std::int64_t>(gradient->values().size());
+    }
+    lod::LoDTensor<float>& all = dense_.emplace_back(lod::Shape{size}, lod::uninitialized);
+    float* to = all.data();
+    for (const auto& [name, gradient] : network.dense_gradient.by_name()) {
+      to = std::ranges::copy(std::as_const(*gradient).values(), to).out;
+    }
+    words_.push_back(std::move(network.word_gradient));
+  }
+  void add_up_gradients(Network<float>& network) override {
+    lod::mpi::all_reduce_into(ranks_, words_, {.fixed_tree = true}, network.word_gradient);
+    lod::mpi::all_reduce_into(ranks_, dense_, {.fixed_tree = true}, dense_sum_);
+    const float* from = std::as_const(dense_sum_).data();
+    for (const auto& [name, gradient] : network.dense_gradient.by_name()) {
+      std::copy_n(from, gradient->values().size(), gradient->data());
+      from += gradient->values().size();
+    }
+    words_.clear();
+    dense_.clear();
+  }
+  void add_up(lod::LoDTensor<double>& tallies) override { lod::mpi::all_reduce_into(ranks_, tallies, tallies); }
+
+  void save(const std::string& file, Network<float>& network, const TrainingState& state) override {
+    lod::mpi::CheckpointWriter writer(ranks_, file);
+    for (const auto& [name, parameter] : network.parameters()) writer.add(name, *parameter);
+    writer.add("training", as_tensor(state.identity));
+    writer.add("order", as_tensor(state.order));
+    writer.add("random", as_tensor(state.random.state()));
+    lod::LoDTensor<double> epochs({static_cast<std::int64_t>(state.epochs.size()), 3});
+    double* to = epochs.data();
+    for (const Epoch& epoch : state.epochs) {
+      for (double number : {epoch.loss, epoch.training_accuracy, epoch.held_out_accuracy}) *to++ = number;
+    }
+    writer.add("epochs", epochs);
+    writer.commit();
+  }
+  void load(const std::string& path, Network<float>& network, TrainingState& state) override {
+    const lod::File file = lod::mpi::open_checkpoint(ranks_, path);
+    first([&] {
+      if (load_list<std::int64_t>(file, "training") != state.identity) {
+        throw std::runtime_error(path +
+                                 " is of another training: of other documents or sizes of batches, of another "
+                                 "seed or number of epochs");
+      }
+    });
+    for (const auto& [name, parameter] : network.parameters()) *parameter = file.load<lod::LoDTensor<float>>(name);
+    state.order = load_list<std::int64_t>(file, "order");
+    state.random = Random(load_list<std::uint64_t>(file, "random"));
+    state.epochs.clear();
+    const auto epochs = file.tensor<double>("epochs");
+    for (std::int64_t i = 0; i < epochs.rows(); ++i) {
+      const auto numbers = epochs.row(i);
+      state.epochs.push_back({numbers[0], numbers[1], numbers[2]});
+    }
+  }
+
+  bool is_of_another(const std::exception& error) const override {
+    return dynamic_cast<const lod::mpi::RankError*>(&error) != nullptr;
+  }
+  void abort() const override {
+    if (count() > 1) MPI_Abort(MPI_COMM_WORLD, EXIT_FAILURE);
+  }
+
+ private:
+  Session session_;  // before the communicator, which goes first
+  lod::mpi::Communicator ranks_{MPI_COMM_WORLD, own_executor()};
+  std::vector<lod::LoDTensor<float>> dense_;  // of each part, all gradients one after the other
+  std::vector<lod::SelectedRows<float>> words_;
+  lod::LoDTensor<float> dense_sum_;
+};
+
+}  // namespace
+
+std::unique_ptr<Workers> start_workers() { return std::make_unique<Ranks>(); }
