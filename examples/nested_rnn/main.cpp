@@ -330,13 +330,14 @@ int train(const Options& options, Workers& workers) {
     const double rate = 0.5 * (1 - 0.8 * (epoch - 1) / options.epochs);
     Sections sections = gather(all, state.order);
     forget_words(sections.words, unknown_word, 0.3, state.random);
+    if (workers.count() > 0) sections = gather(sections, workers.arranged(sections.words, options.batch));
     // mpirun lets its processes write to a terminal, wherever their output goes then.
     const Result trained =
         run(executor, workers, network, sections, options.batch, rate, workers.count() > 0 ? nullptr : title.c_str());
     const Result tested = run(executor, workers, network, held_out, options.batch, 0, nullptr);
     state.epochs.push_back({trained.loss, trained.accuracy, tested.accuracy});
     if (workers.is_first()) {
-      std::printf("epoch %2d: loss %.3f, training accuracy %5.1f%%, held-out accuracy %5.1f%%, %.1f s\n", epoch,
+      std::printf("epoch %2d: loss %.3f, training accuracy %5.1f%%, held-out accuracy %5.1f%%, %.2f s\n", epoch,
                   trained.loss, 100 * trained.accuracy, 100 * tested.accuracy, seconds_since(epoch_start));
       std::fflush(stdout);
     }

@@ -13,6 +13,7 @@
 #include <exception>
 #include <functional>
 #include <memory>
+#include <numeric>
 #include <string>
 #include <vector>
 
@@ -51,6 +52,15 @@ class Workers {
   /// Lets all have what the first one has.
   virtual void share(lod::LoDTensor<std::int64_t>&) {}
 
+  /// An order of the sections by which each stays in its batch of `batch_size`, and the workers have about as many
+  /// words as each other of any batch, however many workers there are.
+  virtual std::vector<std::int64_t> arranged(const lod::LoDTensor<std::int64_t>& sections,
+                                             std::int64_t batch_size) const {
+    static_cast<void>(batch_size);
+    std::vector<std::int64_t> order(static_cast<std::size_t>(sections.size()));
+    std::iota(order.begin(), order.end(), 0);
+    return order;
+  }
   /// The parts of a batch that are this one's.
   virtual std::vector<Part> parts(const lod::LoDTensorView<const std::int64_t>& batch) {
     return {{0, 0, batch.size()}};

@@ -5,6 +5,9 @@
 
 #include <algorithm>
 #include <cstdlib>
+#include <functional>
+#include <numeric>
+#include <span>
 #include <stdexcept>
 #include <utility>
 
@@ -17,6 +20,25 @@ struct Session {
   Session& operator=(const Session&) = delete;
   ~Session() { MPI_Finalize(); }
 };
+
+/// Part i of a batch is sections [first_of(i), first_of(i + 1)) of it.
+std::int64_t count_of_parts(std::int64_t batch) { return std::min(Workers::most_parts, batch); }
+std::int64_t first_of(std::int64_t part, std::int64_t batch) { return batch * part / count_of_parts(batch); }
+
+/// For parts that descend in size the places where they stand so that halves of the list, quarters and so on are even:
+/// as the best are seeded in a tournament.
+std::vector<std::size_t> seeded_places(std::size_t count) {
+  std::vector<std::size_t> seeds = {0};
+  while (seeds.size() < count) {
+    std::vector<std::size_t> next;
+    for (std::size_t seed : seeds) next.insert(next.end(), {seed, 2 * seeds.size() - 1 - seed});
+    seeds = std::move(next);
+  }
+  std::erase_if(seeds, [&](std::size_t seed) { return seed >= count; });
+  std::vector<std::size_t> places(count);
+  for (std::size_t place = 0; place < count; ++place) places[seeds[place]] = place;
+  return places;
+}
 
 /// Processors are shared by the workers of a machine.
 lod::CpuExecutor own_executor() {
@@ -50,12 +72,42 @@ class Ranks final : public Workers {
   }
   void share(lod::LoDTensor<std::int64_t>& x) override { lod::mpi::broadcast_into(ranks_, 0, x); }
 
+  std::vector<std::int64_t> arranged(const lod::LoDTensor<std::int64_t>& sections,
+                                     std::int64_t batch_size) const override {
+    std::vector<std::int64_t> order;
+    for (std::int64_t begin = 0; begin < sections.size(); begin += batch_size) {
+      const std::int64_t size = std::min(batch_size, sections.size() - begin);
+      std::vector<std::int64_t> longest_first(static_cast<std::size_t>(size));
+      std::iota(longest_first.begin(), longest_first.end(), begin);
+      const auto words = [&](std::int64_t section) { return sections[section].rows(); };
+      std::ranges::stable_sort(longest_first, std::ranges::greater(), words);
+      // Each section goes to the shortest part that has room for it.
+      struct Filling {
+        std::int64_t words = 0;
+        std::vector<std::int64_t> sections = {};
+      };
+      const auto places = seeded_places(static_cast<std::size_t>(count_of_parts(size)));
+      std::vector<Filling> parts(places.size());
+      for (std::int64_t section : longest_first) {
+        Filling* shortest = nullptr;
+        for (std::size_t place : places) {
+          const auto part = static_cast<std::int64_t>(place);
+          const std::int64_t room = first_of(part + 1, size) - first_of(part, size);
+          if (static_cast<std::int64_t>(parts[place].sections.size()) == room) continue;
+          if (!shortest || parts[place].words < shortest->words) shortest = &parts[place];
+        }
+        shortest->words += words(section);
+        shortest->sections.push_back(section);
+      }
+      for (const Filling& part : parts) order.insert(order.end(), part.sections.begin(), part.sections.end());
+    }
+    return order;
+  }
   std::vector<Part> parts(const lod::LoDTensorView<const std::int64_t>& batch) override {
     std::vector<Part> mine;
-    const std::int64_t count = std::min(most_parts, batch.size());
     std::int64_t before = 0;
-    for (std::int64_t i = 0; i < count; ++i) {
-      const Part part{i, batch.size() * i / count, batch.size() * (i + 1) / count};
+    for (std::int64_t i = 0; i < count_of_parts(batch.size()); ++i) {
+      const Part part{i, first_of(i, batch.size()), first_of(i + 1, batch.size())};
       const std::int64_t words = batch.between(part.begin, part.end).rows();
       // Sections differ in length: a worker has the parts whose middle is in its share of the words.
       if ((2 * before + words) * ranks_.size() / (2 * batch.rows()) == ranks_.rank()) mine.push_back(part);
@@ -68,7 +120,9 @@ class Ranks final : public Workers {
     for (const auto& [name, gradient] : network.dense_gradient.by_name()) {
       size += static_cast<std::int64_t>(gradient->values().size());
     }
-    lod::LoDTensor<float>& all = dense_.emplace_back(lod::Shape{size}, lod::uninitialized);
+    // Memory of the step before is used again.
+    if (words_.size() == dense_.size()) dense_.emplace_back(lod::Shape{size}, lod::uninitialized);
+    lod::LoDTensor<float>& all = dense_[words_.size()];
     float* to = all.data();
     for (const auto& [name, gradient] : network.dense_gradient.by_name()) {
       to = std::ranges::copy(std::as_const(*gradient).values(), to).out;
@@ -76,15 +130,15 @@ class Ranks final : public Workers {
     words_.push_back(std::move(network.word_gradient));
   }
   void add_up_gradients(Network<float>& network) override {
+    const std::span mine(dense_.data(), words_.size());
     lod::mpi::all_reduce_into(ranks_, words_, {.fixed_tree = true}, network.word_gradient);
-    lod::mpi::all_reduce_into(ranks_, dense_, {.fixed_tree = true}, dense_sum_);
+    lod::mpi::all_reduce_into(ranks_, mine, {.fixed_tree = true}, dense_sum_);
     const float* from = std::as_const(dense_sum_).data();
     for (const auto& [name, gradient] : network.dense_gradient.by_name()) {
       std::copy_n(from, gradient->values().size(), gradient->data());
       from += gradient->values().size();
     }
     words_.clear();
-    dense_.clear();
   }
   void add_up(lod::LoDTensor<double>& tallies) override { lod::mpi::all_reduce_into(ranks_, tallies, tallies); }
 
@@ -132,7 +186,7 @@ class Ranks final : public Workers {
  private:
   Session session_;  // before the communicator, which goes first
   lod::mpi::Communicator ranks_{MPI_COMM_WORLD, own_executor()};
-  std::vector<lod::LoDTensor<float>> dense_;  // of each part, all gradients one after the other
+  std::vector<lod::LoDTensor<float>> dense_;  // of parts: all of a part's, one after the other
   std::vector<lod::SelectedRows<float>> words_;
   lod::LoDTensor<float> dense_sum_;
 };
