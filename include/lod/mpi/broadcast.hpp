@@ -158,9 +158,9 @@ auto broadcasting(const mpi::Communicator& communicator, int root) {
 
 namespace lod::inline LOD_INTERFACE::mpi::inline LOD_TARGET {
 
-/// Lets `y` of all ranks be that of the rank `root`, which is only read: a LoDTensor, SelectedRows, any-typed values or
-/// a LoD. Throws ShapeMismatch if the elements of another rank's are of another type, OutOfRange for a root that is no
-/// rank; on all ranks.
+/// Lets `y` of all ranks be that of the rank `root`, which is only read: a LoDTensor, SelectedRows, any-typed values, a
+/// LoD or descriptions. Throws ShapeMismatch if the elements of another rank's are of another type, OutOfRange for a
+/// root that is no rank; on all ranks.
 template <between_ranks::Carried Y>
 void broadcast_into(const Communicator& communicator, int root, Y& y) {
   between_ranks::run_into(y, between_ranks::broadcasting<Y>(communicator, root));

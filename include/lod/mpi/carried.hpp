@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 /// @file
-/// How values travel: a header that describes them, numbers (the lengths of all levels, or ids), and their bytes as
-/// they lie in memory. What arrives from several ranks becomes one value, in the order of ranks.
+/// How values travel: a header that describes them, numbers (the lengths of all levels, ids, or the lengths of encoded
+/// descriptions), and their bytes as they lie in memory. What arrives from several ranks becomes one value, in the
+/// order of ranks.
 #pragma once
 
 #include <lod/core/any_tensor.hpp>
@@ -23,11 +24,14 @@
 #include <concepts>
 #include <cstddef>
 #include <cstdint>
+#include <cstring>
 #include <limits>
+#include <memory>
 #include <memory_resource>
 #include <span>
 #include <stdexcept>
 #include <string>
+#include <string_view>
 #include <type_traits>
 #include <utility>
 #include <vector>
@@ -35,9 +39,9 @@
 namespace lod::inline LOD_INTERFACE::between_ranks {
 
 /// What a message holds. Any-typed values travel as typed ones do, so each may be received as the other.
-enum class Kind : std::int64_t { TENSOR, ROWS, LOD };
+enum class Kind : std::int64_t { TENSOR, ROWS, LOD, DESCRIPTIONS };
 LOD_TAGGED constexpr const char* to_string(Kind kind) noexcept {
-  constexpr const char* names[] = {"a tensor", "row-sparse values", "a LoD"};
+  constexpr const char* names[] = {"a tensor", "row-sparse values", "a LoD", "descriptions"};
   return names[static_cast<std::size_t>(kind)];
 }
 
@@ -95,7 +99,8 @@ struct Outgoing {
   Header header;
   std::span<const std::int64_t> numbers;
   const void* values = nullptr;
-  std::vector<std::int64_t> own;  ///< what `numbers` are in, unless they are the value's
+  std::vector<std::int64_t> own;                 ///< what `numbers` are in, unless they are the value's
+  std::shared_ptr<const std::string> own_bytes;  ///< what `values` are in, likewise
 };
 
 /// The lengths of all levels: the sizes of the levels, then their lengths.
@@ -132,6 +137,43 @@ inline constexpr bool is_typed_rows = false;
 template <class T>
 inline constexpr bool is_typed_rows<SelectedRows<T>> = true;
 
+/// How a description is encoded and decoded: `name`, `encode(description, bytes)`, which appends, and `decode(bytes)`.
+/// <lod/mpi_descriptions.hpp> has it for all that have a wire format; without that header no description can be sent.
+template <class D>
+struct Described;
+template <class D>
+concept Description = requires {
+  Described<D>::name;
+};
+/// Descriptions travel in lists, of which one description is a list of one.
+template <class X>
+struct ListOf {
+  using Element = X;
+};
+template <class D>
+struct ListOf<std::vector<D>> {
+  using Element = D;
+};
+template <class X>
+using ElementOf = typename ListOf<X>::Element;
+template <class X>
+concept Descriptions = Description<ElementOf<X>>;
+
+/// What a header says of descriptions; the name is where sums have their samples.
+template <class D>
+Header header_of_descriptions() noexcept {
+  Header header;
+  header.kind = static_cast<std::int64_t>(Kind::DESCRIPTIONS);
+  header.type = static_cast<std::int64_t>(DataType::UINT8);
+  constexpr std::string_view name = Described<D>::name;
+  static_assert(name.size() < sizeof header.samples);
+  std::memcpy(header.samples, name.data(), name.size());
+  return header;
+}
+inline const char* name_of_descriptions(const Header& header) noexcept {
+  return reinterpret_cast<const char*>(header.samples);
+}
+
 /// Refuses what is not in CPU memory.
 template <class X>
 constexpr void check_device() noexcept {
@@ -151,6 +193,25 @@ Outgoing outgoing(const X& x) {
     header.kind = static_cast<std::int64_t>(Kind::LOD);
     header.rows = x.rows();
     put_levels(x.view(), out);
+  } else if constexpr (Descriptions<X>) {
+    using D = ElementOf<X>;
+    header = header_of_descriptions<D>();
+    std::string bytes;
+    const auto add = [&](const D& one) {
+      const std::size_t before = bytes.size();
+      Described<D>::encode(one, bytes);
+      out.own.push_back(static_cast<std::int64_t>(bytes.size() - before));
+    };
+    if constexpr (std::same_as<X, D>) {
+      add(x);
+    } else {
+      for (const D& one : x) add(one);
+    }
+    header.numbers = static_cast<std::int64_t>(out.own.size());
+    out.numbers = out.own;
+    header.rows = static_cast<std::int64_t>(bytes.size());
+    out.own_bytes = std::make_shared<const std::string>(std::move(bytes));
+    out.values = out.own_bytes->data();
   } else if constexpr (is_typed_rows<X> || std::same_as<X, AnySelectedRows>) {
     detail::check_value_rows(static_cast<std::int64_t>(x.rows().size()), x.value().rows(), "SelectedRows");
     out = outgoing(x.value());
@@ -183,6 +244,8 @@ Header expected() noexcept {
   Header header;
   if constexpr (std::same_as<Y, LoD>) {
     header.kind = static_cast<std::int64_t>(Kind::LOD);
+  } else if constexpr (Descriptions<Y>) {
+    header = header_of_descriptions<ElementOf<Y>>();
   } else if constexpr (is_typed_rows<Y>) {
     header.kind = static_cast<std::int64_t>(Kind::ROWS);
     header.type = type_of<typename Y::value_type>();
@@ -204,6 +267,13 @@ inline void check_takes(const Header& output, const Header& found, const std::st
     throw ShapeMismatch(detail::text({which, ": expected ", to_string(static_cast<Kind>(output.kind)), ", found ",
                                       to_string(static_cast<Kind>(found.kind))}));
   }
+  if (found.kind == static_cast<std::int64_t>(Kind::DESCRIPTIONS)) {
+    const std::string_view name = name_of_descriptions(output);
+    if (name != name_of_descriptions(found)) {
+      throw ShapeMismatch(detail::text(
+          {which, ": descriptions: expected ", name_of_descriptions(output), ", found ", name_of_descriptions(found)}));
+    }
+  }
   const bool is_typed = output.type != any_type && found.type != any_type;
   if (is_typed ? !same_type(output.type, found.type) : output.type != any_type && found.type < 0) {
     throw ShapeMismatch(
@@ -222,6 +292,8 @@ class Incoming {
   void prepare(const Header& all, std::pmr::memory_resource* of_new) {
     all_ = all;
     if constexpr (std::same_as<Y, LoD>) {
+    } else if constexpr (Descriptions<Y>) {
+      value_.resize(detail::checked_count<char>(all.rows, "descriptions"));
     } else if constexpr (is_typed_rows<Y>) {
       ids_.reserve(detail::checked_count<std::int64_t>(all.rows, "ids"));
       value_ = y_->value().resized(LoD(), row_shape_of(all), all.rows, resource(y_->value().resource(), of_new));
@@ -253,6 +325,8 @@ class Incoming {
       *y_ = Y(std::move(ids_), all_.height, std::move(value_));
     } else if constexpr (std::same_as<Y, LoD>) {
       *y_ = joined_levels(all_.levels, parts);
+    } else if constexpr (Descriptions<Y>) {
+      *y_ = decoded(parts);
     } else if constexpr (std::same_as<Y, AnyLoDTensor>) {
       *y_ = value_.with_lod(joined_levels(all_.levels, parts));
     } else {
@@ -267,12 +341,34 @@ class Incoming {
   static auto value_of() {
     if constexpr (std::same_as<Of, LoD>) {
       return None();
+    } else if constexpr (Descriptions<Of>) {
+      return std::string();
     } else if constexpr (is_typed_rows<Of>) {
       return LoDTensor<typename Of::value_type>();
     } else if constexpr (std::same_as<Of, AnySelectedRows>) {
       return AnyLoDTensor();
     } else {
       return Of();
+    }
+  }
+  /// The descriptions, whose encoded lengths are the numbers.
+  Y decoded(std::span<const std::span<const std::int64_t>> parts) const {
+    using D = ElementOf<Y>;
+    std::vector<D> all;
+    std::string_view left = value_;
+    for (const auto& part : parts) {
+      for (const std::int64_t length : part) {
+        all.push_back(Described<D>::decode(left.substr(0, static_cast<std::size_t>(length))));
+        left.remove_prefix(static_cast<std::size_t>(length));
+      }
+    }
+    if constexpr (std::same_as<Y, D>) {
+      if (all.size() != 1) {
+        throw ShapeMismatch(detail::text({Described<D>::name, ": ", all.size(), " descriptions, expected one"}));
+      }
+      return std::move(all.front());
+    } else {
+      return all;
     }
   }
   static std::pmr::memory_resource* resource(std::pmr::memory_resource* own, std::pmr::memory_resource* of_new) {
@@ -293,14 +389,18 @@ template <LoDTensorLike X>
 struct ArrivingAs<X> {
   using type = LoDTensor<value_type_t<X>, device_t<X>>;
 };
-/// What a value is where it arrives: views and slices become tensors.
+template <Descriptions X>
+struct ArrivingAs<X> {
+  using type = std::vector<ElementOf<X>>;
+};
+/// What a value is where it arrives: views and slices become tensors, a description a list.
 template <class X>
 using Arriving = typename ArrivingAs<X>::type;
 
 /// What can be sent.
 template <class X>
 concept Carried = LoDTensorLike<X> || is_typed_rows<X> || std::same_as<X, AnyLoDTensor> ||
-    std::same_as<X, AnySelectedRows> || std::same_as<X, LoD>;
+    std::same_as<X, AnySelectedRows> || std::same_as<X, LoD> || Descriptions<X>;
 
 /// Throws std::invalid_argument if what is sent overlaps what is received.
 template <class X, class Y>

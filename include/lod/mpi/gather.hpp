@@ -54,10 +54,11 @@ auto gathering_on_all(const mpi::Communicator& communicator, const X& x) {
 namespace lod::inline LOD_INTERFACE::mpi::inline LOD_TARGET {
 
 /// The values of all ranks, one after the other in the order of ranks, on the rank `root`: batches as by `concat`, LoDs
-/// likewise, row-sparse values with the ids of all, repeated ones too. On other ranks the result has the same levels,
-/// row shape and height, and no sequences. x is a tensor, a view, row-sparse values, any-typed values or a LoD, of the
-/// same type, levels and row shape on all ranks, which may have no sequences. Throws InvalidLoD for different levels,
-/// ShapeMismatch for other differences, OutOfRange for a root that is no rank; on all ranks. `y` must not overlap x.
+/// likewise, row-sparse values with the ids of all, repeated ones too, descriptions as a list. On other ranks the
+/// result has the same levels, row shape and height, and no sequences. x is a tensor, a view, row-sparse values,
+/// any-typed values, a LoD or descriptions, of the same type, levels and row shape on all ranks, which may have no
+/// sequences. Throws InvalidLoD for different levels, ShapeMismatch for other differences, OutOfRange for a root that
+/// is no rank; on all ranks. `y` must not overlap x.
 template <between_ranks::Carried X>
 void gather_into(const Communicator& communicator, const X& x, int root, between_ranks::Arriving<X>& y) {
   between_ranks::run_into(y, between_ranks::gathering(communicator, x, root));

@@ -137,9 +137,10 @@ class Receiving : public Steps {
 namespace lod::inline LOD_INTERFACE::mpi::inline LOD_TARGET {
 
 /// Sends x to the rank `to`, which must call `receive` with the same tag, 0 to 8191: a tensor, a view or a slice, row-
-/// sparse values, any-typed values, or a LoD. As MPI_Send, it may wait for that. Messages under one tag arrive in the
-/// order in which they are sent. If x cannot be sent, for example since its ids are more than its rows, the receiver
-/// gets a RankError. Throws OutOfRange for a rank that there is not, and for a tag outside that range.
+/// sparse values, any-typed values, a LoD, or, with <lod/mpi_descriptions.hpp>, descriptions. As MPI_Send, it may wait
+/// for that. Messages under one tag arrive in the order in which they are sent. If x cannot be sent, for example since
+/// its ids are more than its rows, the receiver gets a RankError. Throws OutOfRange for a rank that there is not, and
+/// for a tag outside that range.
 template <between_ranks::Carried X>
 void send(const Communicator& communicator, const X& x, int to, int tag = 0) {
   between_ranks::run(between_ranks::Sending<X>(communicator, x, to, tag));
@@ -150,8 +151,9 @@ template <between_ranks::Carried X>
   return {communicator, std::make_unique<between_ranks::Sending<X>>(communicator, x, to, tag)};
 }
 
-/// What the rank `from` sends, as a Y: a LoDTensor, SelectedRows, an AnyLoDTensor, AnySelectedRows or a LoD. Any-typed
-/// values may be received as typed ones, and the other way round. Throws ShapeMismatch for something else and for
+/// What the rank `from` sends, as a Y: a LoDTensor, SelectedRows, an AnyLoDTensor, AnySelectedRows, a LoD, or
+/// descriptions. Any-typed values may be received as typed ones, a description as a list of one, and the other way
+/// round. Throws ShapeMismatch for something else and for
 /// another type of elements, in which case it is dropped; RankError if it could not be sent; OutOfRange as `send` does.
 template <between_ranks::Carried Y>
 void receive_into(const Communicator& communicator, int from, int tag, Y& y) {
