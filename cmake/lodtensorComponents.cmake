@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 # The optional targets. Each is lodtensor::lodtensor together with the headers or flags of one other library. The build
 # of this repository and the installed package both take them from here.
-set(lodtensor_COMPONENTS openmp tbb proto file thrust cuda_headers xtensor dlpack npz dnnl blas mpi native)
+set(lodtensor_COMPONENTS openmp tbb proto file thrust cuda_headers xtensor dlpack npz dnnl blas mpi nccl native)
 
 # Defines the target lodtensor::<component> and sets lodtensor_<component>_FOUND, if what the component needs is found;
 # lodtensor_<component>_NOT_FOUND_MESSAGE says what is missing if not.
@@ -148,6 +148,20 @@ macro(lodtensor_find_component component)
     endif()
     if(TARGET MPI::MPI_CXX)
       _lodtensor_add_component(mpi MPI::MPI_CXX)
+    endif()
+  elseif("${component}" STREQUAL "nccl")
+    # <lod/nccl.hpp>, which may be beside the toolkit. A wheel of it has no other name of the library than that with the
+    # version.
+    set(lodtensor_nccl_NOT_FOUND_MESSAGE "NCCL, MPI or the CUDA toolkit was not found")
+    lodtensor_find_component(cuda_headers)
+    lodtensor_find_component(mpi)
+    find_path(LODTENSOR_NCCL_INCLUDE_DIR nccl.h DOC "Where NCCL's header is" HINTS ${CUDAToolkit_INCLUDE_DIRS})
+    find_library(LODTENSOR_NCCL_LIBRARY NAMES nccl libnccl.so.2 DOC "The library NCCL" HINTS ${CUDAToolkit_LIBRARY_DIR})
+    mark_as_advanced(LODTENSOR_NCCL_INCLUDE_DIR LODTENSOR_NCCL_LIBRARY)
+    if(TARGET lodtensor::cuda_headers AND TARGET lodtensor::mpi AND LODTENSOR_NCCL_INCLUDE_DIR
+        AND LODTENSOR_NCCL_LIBRARY)
+      _lodtensor_add_component(nccl lodtensor::cuda_headers lodtensor::mpi "${LODTENSOR_NCCL_LIBRARY}")
+      target_include_directories(lodtensor::nccl SYSTEM INTERFACE "${LODTENSOR_NCCL_INCLUDE_DIR}")
     endif()
   elseif("${component}" STREQUAL "native")
     # The widest vectors that the machine at hand has. Needs no library.

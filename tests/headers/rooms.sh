@@ -14,6 +14,7 @@ declare -A may_include=(
   [dnnl]="core ops program kernels"
   [blas]="core program"
   [mpi]="core io ops program"
+  [nccl]="core cuda mpi ops"
   [kernels]="core ops"
 )
 # Beside those: kernels for GPUs, and what calls compiled ones, know the executor of a GPU.

@@ -60,6 +60,25 @@ class Sorted {
   bool in_order() const noexcept { return in_order_; }
   /// If they do not, their numbers in this order; those for one rank ascend.
   std::span<const std::int64_t> order() const noexcept { return order_; }
+  /// For each of them, its place in this order.
+  std::vector<std::int64_t> places() const {
+    std::vector<std::int64_t> places(order_.size());
+    for (std::size_t i = 0; i < order_.size(); ++i) {
+      places[static_cast<std::size_t>(order_[i])] = static_cast<std::int64_t>(i);
+    }
+    return places;
+  }
+  /// Their rows in this order: offsets. `levels` are those of the sequences.
+  std::vector<std::int64_t> offsets(const LoDView& levels, const char* what) const {
+    std::vector<std::int64_t> offsets(
+        detail::checked_count<std::int64_t>(detail::saturated_sum(levels.size(), 1), what));
+    for (std::size_t i = 0; i + 1 < offsets.size(); ++i) {
+      const std::int64_t sequence = in_order_ ? static_cast<std::int64_t>(i) : order_[i];
+      const std::int64_t before = operation::rows_before(levels, sequence);
+      offsets[i + 1] = offsets[i] + (operation::rows_before(levels, sequence + 1) - before);
+    }
+    return offsets;
+  }
   /// Where those for a rank begin in this order.
   std::int64_t begin(int rank) const noexcept { return ends_[static_cast<std::size_t>(rank)]; }
   std::int64_t end(int rank) const noexcept { return begin(rank + 1); }
@@ -185,12 +204,7 @@ class Returned : public Steps {
       check_apart(what, *dy_, *dx_);
       const LoDView& levels = levels_.view();
       sorted_.emplace_back(destinations_, levels.size(), group.size, what);
-      starts_.resize(detail::checked_count<std::int64_t>(detail::saturated_sum(levels.size(), 1), what));
-      for (std::size_t i = 0; i + 1 < starts_.size(); ++i) {
-        const std::int64_t sequence = sorted_[0].in_order() ? static_cast<std::int64_t>(i) : sorted_[0].order()[i];
-        const std::int64_t before = operation::rows_before(levels, sequence);
-        starts_[i + 1] = starts_[i] + (operation::rows_before(levels, sequence + 1) - before);
-      }
+      starts_ = sorted_[0].offsets(levels, what);
       Header header = expected<DX>();
       set_row_shape(header, dy_->view().row_shape());
       for (int rank = 0; rank < group.size; ++rank) {
@@ -261,12 +275,8 @@ class Returned : public Steps {
       *dx_ = std::move(received_).with_lod(std::move(lod));
       return;
     }
-    const auto order = sorted_[0].order();
-    std::vector<std::int64_t> places(order.size());
-    for (std::size_t i = 0; i < order.size(); ++i)
-      places[static_cast<std::size_t>(order[i])] = static_cast<std::int64_t>(i);
     if (lod.levels() > 0) received_ = std::move(received_).with_lod(LoD::from_offsets({starts_}));
-    select_into(group.executor, received_, places, result_);
+    select_into(group.executor, received_, sorted_[0].places(), result_);
     *dx_ = std::move(result_).with_lod(std::move(lod));
   }
 

@@ -179,8 +179,18 @@ template <class X>
 constexpr void check_device() noexcept {
   if constexpr (requires { typename X::device; }) {
     static_assert(std::same_as<typename X::device, Cpu>,
-                  "lod::mpi: ranks exchange values in CPU memory; copy those of a GPU first");
+                  "lod::mpi: ranks exchange values in CPU memory; those of GPUs by <lod/nccl.hpp>, or copy them first");
   }
+}
+
+/// The part of a tensor that is in the memory of the CPU, wherever its values are, and their address.
+template <class T, class Device>
+void put_view(const LoDTensorView<T, Device>& view, Outgoing& to) {
+  to.header.type = type_of<std::remove_const_t<T>>();
+  to.header.rows = view.rows();
+  set_row_shape(to.header, view.row_shape());
+  put_levels(view.lod_view(), to);
+  to.values = view.data();
 }
 
 /// A value as it is sent. The value must stay where it is.
@@ -227,12 +237,7 @@ Outgoing outgoing(const X& x) {
     put_levels(x.lod().view(), out);
     out.values = x.bytes().data();
   } else {
-    const auto view = x.view();
-    header.type = type_of<value_type_t<X>>();
-    header.rows = view.rows();
-    set_row_shape(header, view.row_shape());
-    put_levels(view.lod_view(), out);
-    out.values = view.data();
+    put_view(x.view(), out);
   }
   return out;
 }

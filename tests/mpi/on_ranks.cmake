@@ -1,0 +1,23 @@
+# SPDX-License-Identifier: Apache-2.0
+# Tests of programs of several processes.
+include_guard()
+
+# Open MPI starts more processes than there are processors, and any as root, only where it is told to; MPICH asks for no
+# permission.
+set(permissions OMPI_ALLOW_RUN_AS_ROOT=1 OMPI_ALLOW_RUN_AS_ROOT_CONFIRM=1 OMPI_MCA_rmaps_base_oversubscribe=1
+  PRTE_ALLOW_RUN_AS_ROOT=1 PRTE_ALLOW_RUN_AS_ROOT_CONFIRM=1 PRTE_MCA_rmaps_default_mapping_policy=:oversubscribe
+  ASAN_OPTIONS=leak_check_at_exit=0)
+
+# lodtensor_test_on_ranks(<room> <target> [HOW <words>] [ENVIRONMENT <variable>] <number of ranks>...): a test for each
+# number, in which mpirun runs the target.
+function(lodtensor_test_on_ranks room target)
+  cmake_parse_arguments(PARSE_ARGV 2 arg "" "HOW;ENVIRONMENT" "")
+  foreach(size IN LISTS arg_UNPARSED_ARGUMENTS)
+    set(name "${room}/${arg_HOW}on ${size} ranks")
+    add_test(NAME "${name}" COMMAND "${MPIEXEC_EXECUTABLE}" ${MPIEXEC_NUMPROC_FLAG} ${size} ${MPIEXEC_PREFLAGS}
+      $<TARGET_FILE:${target}> ${MPIEXEC_POSTFLAGS})
+    # A rank that waits for ever keeps the others.
+    set_tests_properties("${name}" PROPERTIES ENVIRONMENT "${permissions};${arg_ENVIRONMENT}" PROCESSORS ${size}
+      TIMEOUT 120)
+  endforeach()
+endfunction()
