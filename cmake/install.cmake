@@ -32,6 +32,9 @@ install(FILES
   cmake/lodtensorComponents.cmake
   DESTINATION "${lodtensor_package_folder}")
 
+# From there, cmake/lodtensorComponents.cmake finds them.
+install(FILES tools/gdb/lodtensor.py tools/gdb/debug_gdb_scripts.cpp DESTINATION "${CMAKE_INSTALL_DATADIR}/lodtensor/gdb")
+
 # By paths from the file itself, which moves with the prefix.
 set(pkgconfig_folder "${CMAKE_INSTALL_FULL_DATADIR}/pkgconfig")
 file(RELATIVE_PATH lodtensor_to_prefix "${pkgconfig_folder}" "${CMAKE_INSTALL_PREFIX}")

@@ -1,7 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 # The optional targets. Each is lodtensor::lodtensor together with the headers or flags of one other library. The build
 # of this repository and the installed package both take them from here.
-set(lodtensor_COMPONENTS openmp tbb proto file thrust cuda_headers xtensor dlpack npz dnnl blas mpi nccl native)
+set(lodtensor_COMPONENTS openmp tbb proto file thrust cuda_headers xtensor dlpack npz dnnl blas mpi nccl gdb native)
+set(lodtensor_COMPONENTS_DIR "${CMAKE_CURRENT_LIST_DIR}")
 
 # Defines the target lodtensor::<component> and sets lodtensor_<component>_FOUND, if what the component needs is found;
 # lodtensor_<component>_NOT_FOUND_MESSAGE says what is missing if not.
@@ -162,6 +163,18 @@ macro(lodtensor_find_component component)
         AND LODTENSOR_NCCL_LIBRARY)
       _lodtensor_add_component(nccl lodtensor::cuda_headers lodtensor::mpi "${LODTENSOR_NCCL_LIBRARY}")
       target_include_directories(lodtensor::nccl SYSTEM INTERFACE "${LODTENSOR_NCCL_INCLUDE_DIR}")
+    endif()
+  elseif("${component}" STREQUAL "gdb")
+    # The printers, named in the program itself. They are in the source tree, or beside the folder of this file.
+    set(lodtensor_gdb_NOT_FOUND_MESSAGE "the printers, lodtensor.py and debug_gdb_scripts.cpp, were not found")
+    find_path(LODTENSOR_GDB_DIR debug_gdb_scripts.cpp DOC "Where the printers for gdb are" NO_DEFAULT_PATH
+      PATHS "${lodtensor_COMPONENTS_DIR}/../tools/gdb" "${lodtensor_COMPONENTS_DIR}/../../lodtensor/gdb")
+    mark_as_advanced(LODTENSOR_GDB_DIR)
+    if(LODTENSOR_GDB_DIR)
+      _lodtensor_add_component(gdb)
+      get_filename_component(_lodtensor_script "${LODTENSOR_GDB_DIR}/lodtensor.py" REALPATH)
+      target_sources(lodtensor::gdb INTERFACE "${LODTENSOR_GDB_DIR}/debug_gdb_scripts.cpp")
+      target_compile_definitions(lodtensor::gdb INTERFACE "LOD_GDB_SCRIPT=\"${_lodtensor_script}\"")
     endif()
   elseif("${component}" STREQUAL "native")
     # The widest vectors that the machine at hand has. Needs no library.
