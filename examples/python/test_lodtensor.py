@@ -466,7 +466,7 @@ class DLPack(WithoutCollector):
         with self.assertRaises(BufferError):
             x.numpy()
         with self.assertRaises(TypeError):
-            x.dtype
+            _ = x.dtype
         pooled = lt.sequence_pool(x, lt.PoolType.SUM)
         self.assertEqual(torch.from_dlpack(pooled).tolist(), [[0, 1], [13, 8]])
 
@@ -516,7 +516,7 @@ class ArrowCapsules(WithoutCollector):
 
         class Given:
             def __arrow_c_array__(self, requested_schema: object = None) -> tuple[object, object]:
-                return capsules
+                return capsules  # noqa: F821 - deleted below
 
         y = LoDTensor.from_arrow(Given())
         del capsules

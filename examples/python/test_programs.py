@@ -278,7 +278,7 @@ class Operators(InProgram):
         lt.eval(y, {"x": [[-1, 1]]})
         self.assertEqual(y.value.tolist(), [[-0.5, 1]])
         with self.assertRaises(AttributeError):
-            lt.operator.no_such_operator
+            _ = lt.operator.no_such_operator
         self.assertIn("sequence_pool", dir(lt.operator))
 
     def test_each_costs_the_same_in_a_long_program(self) -> None:

@@ -9,6 +9,7 @@ import os
 import subprocess
 import sys
 import tempfile
+from pathlib import Path
 
 import numpy as np
 import paddle
@@ -411,7 +412,7 @@ def main(program, words):
             error = os.path.join(root, name, "error")
             if os.path.exists(error):
                 failures += 1
-                print(f"{name}: {open(error).read()}")
+                print(f"{name}: {Path(error).read_text()}")
                 continue
             for k, result in enumerate(results):
                 difference = compare(read_tensor(os.path.join(root, name, f"fetch{k}")), result, 1e-5, True)

@@ -8,12 +8,13 @@ import os
 import subprocess
 import sys
 import tempfile
+from pathlib import Path
 
 import numpy as np
 import paddle
 
 paddle.enable_static()
-F, I = "float32", "int64"
+FP32, INT64 = "float32", "int64"
 
 
 class Model:
@@ -24,17 +25,17 @@ class Model:
         self.block = self.program.global_block()
         self.count = 0
 
-    def data(self, shape, type=F, levels=1):
+    def data(self, shape, type=FP32, levels=1):
         self.count += 1
         return self.block.create_var(name=f"data_{self.count}", shape=shape, dtype=type, lod_level=levels, is_data=True)
 
     def parameter(self, *shape):
         self.count += 1
-        return self.block.create_parameter(name=f"w_{self.count}", shape=list(shape), dtype=F)
+        return self.block.create_parameter(name=f"w_{self.count}", shape=list(shape), dtype=FP32)
 
     def op(self, type, inputs, outputs=("Out",), types=None, **attrs):
         self.count += 1
-        made = {o: [self.block.create_var(name=f"{type}_{self.count}_{o}", dtype=(types or {}).get(o, F))]
+        made = {o: [self.block.create_var(name=f"{type}_{self.count}_{o}", dtype=(types or {}).get(o, FP32))]
                 for o in outputs}
         self.block.append_op(type=type, inputs=inputs, outputs=made, attrs=attrs)
         return made[outputs[0]][0]
@@ -57,13 +58,13 @@ class Model:
 
     def loss(self, x, classes):
         scores = self.op("softmax", {"X": self.fc(x, classes)})
-        label = self.data([-1, 1], I, 0)
+        label = self.data([-1, 1], INT64, 0)
         return self.op("mean", {"X": self.op("cross_entropy", {"X": scores, "Label": label}, ("Y",))})
 
 
 def convolution(is_sparse=False):
     model = Model()
-    rows = model.embedding(model.data([-1, 1], I), 100, 8, is_sparse=is_sparse)
+    rows = model.embedding(model.data([-1, 1], INT64), 100, 8, is_sparse=is_sparse)
     windows = model.op("sequence_conv", {"X": rows, "Filter": model.parameter(24, 6)}, contextLength=3, contextStart=-1,
                        contextStride=1)
     return model, model.loss(model.pool(model.op("tanh", {"X": windows}), "MAX"), 2)
@@ -71,7 +72,7 @@ def convolution(is_sparse=False):
 
 def stacked_lstm():
     model = Model()
-    x = model.embedding(model.data([-1, 1], I), 100, 8)
+    x = model.embedding(model.data([-1, 1], INT64), 100, 8)
     for layer in range(3):
         x = model.op("sum", {"X": [model.fc(x, 8), model.lstm(x, 8, is_reverse=layer % 2 == 1)]})
     return model, model.loss(model.pool(x, "LAST"), 2)
@@ -108,7 +109,7 @@ def speech():
     x = model.op("row_conv", {"X": model.data([-1, 12]), "Filter": model.parameter(3, 12)})
     x = model.op("gru", {"Input": x, "Weight": model.parameter(4, 12), "Bias": model.parameter(1, 12)},
                  ("Hidden", "BatchGate", "BatchResetHiddenPrev", "BatchHidden"))
-    padded = model.op("sequence_pad", {"X": x, "PadValue": model.parameter(1)}, ("Out", "Length"), {"Length": I},
+    padded = model.op("sequence_pad", {"X": x, "PadValue": model.parameter(1)}, ("Out", "Length"), {"Length": INT64},
                       padded_length=10)
     turned = model.op("transpose2", {"X": padded}, ("Out", "XShape"), axis=[0, 2, 1])
     return model, model.loss(model.op("reduce_sum", {"X": turned}, dim=[2]), 5)
@@ -182,7 +183,7 @@ def main(program, folders):
                     same += compare(name, one, file.read(), failures)
             except FileNotFoundError:
                 errors += 1
-                print(f"{name}: {open(os.path.join(place, 'error')).read()}")
+                print(f"{name}: {Path(place, 'error').read_text()}")
     for failure in failures:
         print(failure)
     print(f"{len(all_programs)} programs, {errors} of them refused; {same} variables as PaddlePaddle's, "

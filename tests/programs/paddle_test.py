@@ -14,6 +14,7 @@ import struct
 import subprocess
 import sys
 import tempfile
+from pathlib import Path
 
 import numpy as np
 import paddle
@@ -60,7 +61,7 @@ def write_tensor(path, array, lengths=()):
 
 
 def read_tensor(path):
-    data = open(path, "rb").read()
+    data = Path(path).read_bytes()
     _, levels = struct.unpack_from("<IQ", data)
     at, lengths = 12, []
     for _ in range(levels):
@@ -260,7 +261,7 @@ def main(program, words):
             name, tolerance, levels = chosen[number][0], chosen[number][5], chosen[number][7]
             folder = os.path.join(root, str(number))
             try:
-                print(f"{name}: {open(os.path.join(folder, 'error')).read()}")
+                print(f"{name}: {Path(folder, 'error').read_text()}")
                 failures += 1
                 continue
             except FileNotFoundError:

@@ -10,6 +10,7 @@ import os
 import subprocess
 import sys
 import tempfile
+from pathlib import Path
 
 import numpy as np
 import paddle
@@ -526,7 +527,7 @@ def main(trainer, words):
         subprocess.run([trainer, *expected], check=True)
         for folder, (name, tensors, loss, values, losses) in expected.items():
             if os.path.exists(os.path.join(folder, "error")):
-                print(f"{name}: {open(os.path.join(folder, 'error')).read()}")
+                print(f"{name}: {Path(folder, 'error').read_text()}")
                 failures += 1
                 continue
             found = {"PaddlePaddle's program here": read_tensor(os.path.join(folder, "losses_of_theirs"))[0],

@@ -1,4 +1,3 @@
-#!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
 """Compares the doorways to Arrow and DLPack with pyarrow, nanoarrow and NumPy: exchange_test.py <library of exchange.cpp>
 

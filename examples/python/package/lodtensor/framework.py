@@ -458,17 +458,17 @@ class Variable:
 _REAL = (DataType.FP16, DataType.FP32, DataType.FP64, DataType.BF16)
 
 
-def CreateVar(desc: VarDesc) -> Variable:  # noqa: N802: the document's name
+def CreateVar(desc: VarDesc) -> Variable:  # the document's name
     """A variable of the default block."""
     return get_default_block().add_var(desc)
 
 
-def AddInitialOperator(variable: Any, initializer: Initializer) -> None:  # noqa: N802: the document's name
+def AddInitialOperator(variable: Any, initializer: Initializer) -> None:  # the document's name
     """Adds the operator that fills a variable, or what has one as its `_var`."""
     getattr(variable, "_var", variable).initialize(initializer)
 
 
-def InferShape(of: Union[Variable, Block, Program]) -> None:  # noqa: N802: the document's name
+def InferShape(of: Union[Variable, Block, Program]) -> None:  # the document's name
     """Works out what the operators of the program give, and sets it into their variables. InvalidProgram, and nothing
     changed, where they contradict."""
     program = of.block.program if isinstance(of, Variable) else of.program if isinstance(of, Block) else of
@@ -477,7 +477,7 @@ def InferShape(of: Union[Variable, Block, Program]) -> None:  # noqa: N802: the 
 
 def eval(
     targets: Union[Variable, Sequence[Variable]], feed: Optional[Mapping[Any, Any]] = None
-) -> list[LoDTensor]:  # noqa: A001: the document's name
+) -> list[LoDTensor]:  # the document's name
     """Runs the operators that the targets need, and returns their values, which the variables then have, too:
     `print(z)` shows that of z. Initializers run before, each once. Operators that train are not run: `Program.run` runs
     all.
@@ -498,4 +498,4 @@ def append_backward(
     return [(block.var(parameter), block.var(gradient)) for parameter, gradient in pairs]
 
 
-from . import layer  # noqa: E402: it stands on the classes above
+from . import layer  # noqa: E402 - it stands on the classes above
