@@ -34,7 +34,8 @@ set(DOXYGEN_DISTRIBUTE_GROUP_DOC YES)
 set(DOXYGEN_BUILTIN_STL_SUPPORT YES)
 set(DOXYGEN_PREDEFINED LOD_HOST_DEVICE= LOD_LIFETIMEBOUND=)
 set(DOXYGEN_MACRO_EXPANSION YES)
-set(DOXYGEN_HTML_EXTRA_FILES "${PROJECT_SOURCE_DIR}/LICENSE")  # to which README.md links
+# To which README.md links.
+set(DOXYGEN_HTML_EXTRA_FILES "${PROJECT_SOURCE_DIR}/LICENSE" "${PROJECT_SOURCE_DIR}/docs/CITATION.cff")
 set(DOXYGEN_HAVE_DOT NO)
 set(DOXYGEN_GENERATE_TREEVIEW YES)
 
@@ -42,7 +43,7 @@ file(GLOB guide CONFIGURE_DEPENDS "${PROJECT_SOURCE_DIR}/docs/guide/*.md")
 file(GLOB reports CONFIGURE_DEPENDS "${PROJECT_SOURCE_DIR}/benchmarks/results/*.md")  # to which pages link
 set(pages README.md ${guide} examples/nested_rnn/README.md examples/tagger/README.md
   examples/transformer/README.md examples/lac/README.md examples/python/README.md CONTRIBUTING.md
-  CHANGELOG.md ${reports})
+  .github/SECURITY.md .github/CODE_OF_CONDUCT.md CHANGELOG.md ${reports})
 
 # A page that the library writes itself: which operation takes which types.
 if(TARGET print_type_table)
