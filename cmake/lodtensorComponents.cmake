@@ -165,10 +165,12 @@ macro(lodtensor_find_component component)
       target_include_directories(lodtensor::nccl SYSTEM INTERFACE "${LODTENSOR_NCCL_INCLUDE_DIR}")
     endif()
   elseif("${component}" STREQUAL "gdb")
-    # The printers, named in the program itself. They are in the source tree, or beside the folder of this file.
+    # The printers, named in the program itself. They are in the source tree, or where share/lodtensor is: from
+    # share/cmake/lodtensor, or, as vcpkg moves this file, from there.
     set(lodtensor_gdb_NOT_FOUND_MESSAGE "the printers, lodtensor.py and debug_gdb_scripts.cpp, were not found")
     find_path(LODTENSOR_GDB_DIR debug_gdb_scripts.cpp DOC "Where the printers for gdb are" NO_DEFAULT_PATH
-      PATHS "${lodtensor_COMPONENTS_DIR}/../tools/gdb" "${lodtensor_COMPONENTS_DIR}/../../lodtensor/gdb")
+      PATHS "${lodtensor_COMPONENTS_DIR}/../tools/gdb" "${lodtensor_COMPONENTS_DIR}/../../lodtensor/gdb"
+      "${lodtensor_COMPONENTS_DIR}/gdb")
     mark_as_advanced(LODTENSOR_GDB_DIR)
     if(LODTENSOR_GDB_DIR)
       _lodtensor_add_component(gdb)

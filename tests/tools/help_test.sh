@@ -9,7 +9,7 @@ programs=$(mktemp -d)
 trap 'rm -rf "$programs"' EXIT
 for program in bash dirname sed; do ln -s "$(command -v "$program")" "$programs"; done
 
-for tool in demo bench-lac lac-parameters test fuzz lint check-debian gpu-check gpu-pack; do
+for tool in demo bench-lac lac-parameters test fuzz lint release check-debian check-packages gpu-check gpu-pack; do
   PATH=$programs bash "tools/$tool" --help >"$programs/help" || { echo "tools/$tool --help fails" && exit 1; }
   # It begins with what the tool does.
   [[ $(sed -n '3s/^# //p' "tools/$tool") == "$(sed -n 1p "$programs/help")" ]] || {
