@@ -35,6 +35,18 @@ install(FILES
 # From there, cmake/lodtensorComponents.cmake finds them.
 install(FILES tools/gdb/lodtensor.py tools/gdb/debug_gdb_scripts.cpp DESTINATION "${CMAKE_INSTALL_DATADIR}/lodtensor/gdb")
 
+# The program lodinfo, where the examples are built: `cmake --install <folder> --component lodinfo`. It is not in the
+# Debian package, which is for all architectures.
+if(TARGET lodinfo)
+  install(TARGETS lodinfo RUNTIME COMPONENT lodinfo EXCLUDE_FROM_ALL)
+  install(FILES "${PROJECT_BINARY_DIR}/examples/lodinfo.1" DESTINATION "${CMAKE_INSTALL_MANDIR}/man1"
+    COMPONENT lodinfo EXCLUDE_FROM_ALL)
+  install(FILES examples/lodinfo/shell/lodinfo.bash RENAME lodinfo
+    DESTINATION "${CMAKE_INSTALL_DATADIR}/bash-completion/completions" COMPONENT lodinfo EXCLUDE_FROM_ALL)
+  install(FILES examples/lodinfo/shell/_lodinfo DESTINATION "${CMAKE_INSTALL_DATADIR}/zsh/site-functions"
+    COMPONENT lodinfo EXCLUDE_FROM_ALL)
+endif()
+
 # By paths from the file itself, which moves with the prefix.
 set(pkgconfig_folder "${CMAKE_INSTALL_FULL_DATADIR}/pkgconfig")
 file(RELATIVE_PATH lodtensor_to_prefix "${pkgconfig_folder}" "${CMAKE_INSTALL_PREFIX}")

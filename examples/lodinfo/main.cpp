@@ -2,7 +2,9 @@
 /// @file
 /// Shows what is in a file of LoD tensors: `lodinfo --help`.
 #include "contents.hpp"
+#include "difference.hpp"
 #include "options.hpp"
+#include "picture.hpp"
 #include "report.hpp"
 #include "text.hpp"
 #include <lod/error.hpp>
@@ -30,7 +32,7 @@ namespace {
 
 using namespace lodinfo;
 
-enum ExitStatus { OK = 0, UNREADABLE = 1, WRONG_USAGE = 2 };
+enum ExitStatus { OK = 0, UNREADABLE = 1, WRONG_USAGE = 2, DIFFERENT = 3 };
 
 void complain(const std::string& text) { std::cerr << "lodinfo: " << printable(text) << '\n'; }
 
@@ -38,6 +40,10 @@ void complain(const std::string& text) { std::cerr << "lodinfo: " << printable(t
 std::string with_path(const std::string& path, const std::string& error) {
   const bool is_there = error.starts_with(path + ": ") || error.find("'" + path + "'") != std::string::npos;
   return is_there ? error : path + ": " + error;
+}
+
+std::string about(const Options& options, const std::exception& error) {
+  return options.diff ? error.what() : with_path(options.file, error.what());
 }
 
 Style style_for(const Options& options) {
@@ -138,7 +144,33 @@ void show_variable(const Options& options, const Contents& contents) {
     detail.value = contents.value(name);
     detail.row = described(chosen.desc, detail.value);
   }
-  write(options, detail);
+  if (!options.svg) {
+    write(options, detail);
+  } else if (const auto* const x = std::get_if<lod::AnyLoDTensor>(&detail.value); x && x->levels() > 0) {
+    write_svg(std::cout, *options.variable, x->lod().view());
+  } else {
+    throw UsageError("'" + *options.variable + "' has no levels");
+  }
+}
+
+void show_graph(const Contents& contents) {
+  if (!contents.program()) throw UsageError("it is no program");
+  write_dot(std::cout, *contents.program());
+}
+
+/// Errors say which of the files they are about.
+int show_differences(const Options& options) {
+  const auto open_named = [](const std::string& path) {
+    try {
+      return open(path);
+    } catch (const std::exception& error) {
+      throw std::runtime_error(with_path(path, error.what()));
+    }
+  };
+  const Opened a = open_named(options.file), b = open_named(options.other_file);
+  const bool differ = write_differences(std::cout, {options.file, *a}, {options.other_file, *b}, options.variable,
+                                        options.tolerance.value_or(0));
+  return differ ? DIFFERENT : OK;
 }
 
 }  // namespace
@@ -161,19 +193,23 @@ int main(int count, char** arguments) {
   }
   int status = OK;
   try {
-    if (!options.file.empty()) {
+    if (options.diff) {
+      status = show_differences(options);
+    } else if (!options.file.empty()) {
       const Opened contents = open(options.file);
-      if (options.variable) {
+      if (options.dot) {
+        show_graph(*contents);
+      } else if (options.variable) {
         show_variable(options, *contents);
       } else {
         show_file(options, *contents, status);
       }
     }
   } catch (const UsageError& error) {
-    complain(with_path(options.file, error.what()));
+    complain(about(options, error));
     return WRONG_USAGE;
   } catch (const std::exception& error) {
-    complain(with_path(options.file, error.what()));
+    complain(about(options, error));
     return UNREADABLE;
   }
   if (!std::cout.flush()) {

@@ -8,6 +8,7 @@
 namespace lodinfo {
 
 const char* const help = R"(usage: lodinfo [option...] FILE [VARIABLE [BRANCH]]
+       lodinfo --diff [option...] FILE FILE [VARIABLE]
 
 Shows what is in a file of LoD tensors.
 
@@ -17,6 +18,11 @@ Shows what is in a file of LoD tensors.
                                its sequences and of its values; its first rows
   lodinfo FILE VARIABLE 2,0    the same of a slice: of the sequence at branch <2,0>, in row
                                numbers of the whole tensor
+  lodinfo --diff FILE FILE     what is different in the second file: variables, types, lengths
+                               of sequences, values, operators of programs
+  lodinfo --svg FILE VARIABLE  a picture of the lengths of its sequences
+  lodinfo --dot FILE           the graph of a program, for graphviz: lodinfo --dot FILE |
+                               dot -Tsvg
 
 FILE is one of these. Its contents say which, its name does not matter but where two files
 belong together.
@@ -39,6 +45,10 @@ options:
                    texts "NaN", "Infinity" and "-Infinity". With --all it has all offsets (lod,
                    absolute_lod of a slice), ids and values; else the first 20 of each
                    level and of each list (first_lod, first_ids, first_values, ...)
+  --diff           compare two files. Values are the same where they are equal, or both NaN
+  --tolerance=X    of --diff: or no farther apart than X
+  --svg            a histogram of the lengths at each level, as SVG
+  --dot            operators and variables of a program as a graph, in the language of dot
   --verify         read and check all of the file, or of VARIABLE: also the checksums of the
                    library's own files and of .npz
   --width=N        columns for drawings and rows, and for tables as far as it takes to cut
@@ -52,6 +62,7 @@ exit status:
   0  all went well
   1  a file cannot be read, or is damaged: standard error says where
   2  the command line is wrong, or the file has no such variable or branch
+  3  --diff found a difference
 
 What is not printable in a name (control characters, bytes that are no UTF-8) is shown as
 \x1b or \u{202e}, and may be given so. Standard input cannot be read: a FILE called - is ./-
@@ -92,6 +103,15 @@ std::int64_t read_width(const std::string& text) {
   return *width;
 }
 
+double read_tolerance(const std::string& text) {
+  double tolerance = 0;
+  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), tolerance);
+  if (error != std::errc() || end != text.data() + text.size() || !(tolerance >= 0)) {
+    throw UsageError("--tolerance=" + text + ": expected a number from 0 on");
+  }
+  return tolerance;
+}
+
 }  // namespace
 
 Options read_options(const std::vector<std::string>& arguments) {
@@ -125,6 +145,14 @@ Options read_options(const std::vector<std::string>& arguments) {
       options.all = true;
     } else if (argument == "--json") {
       options.json = true;
+    } else if (argument == "--diff") {
+      options.diff = true;
+    } else if (name == "--tolerance") {
+      options.tolerance = read_tolerance(value());
+    } else if (argument == "--svg") {
+      options.svg = true;
+    } else if (argument == "--dot") {
+      options.dot = true;
     } else if (argument == "--verify") {
       options.verify = true;
     } else if (argument == "--help" || argument == "-h") {
@@ -136,7 +164,18 @@ Options read_options(const std::vector<std::string>& arguments) {
     }
   }
   if (options.show_help || options.show_version) return options;
+  if (options.json + options.diff + options.svg + options.dot > 1) {
+    throw UsageError("--json, --diff, --svg and --dot exclude each other");
+  }
+  if (options.tolerance && !options.diff) throw UsageError("--tolerance is for --diff");
   if (operands.empty()) throw UsageError("no file was named");
+  if (options.diff) {
+    if (operands.size() < 2 || operands.size() > 3) throw UsageError("--diff takes two files, and a variable at most");
+    options.other_file = operands[1];
+    operands.erase(operands.begin() + 1);
+  }
+  if (options.svg && operands.size() < 2) throw UsageError("--svg needs a variable");
+  if (options.dot && operands.size() > 1) throw UsageError("--dot takes a file alone");
   if (operands.size() > 3) throw UsageError("more than a file, a variable and a branch");
   options.file = operands[0];
   if (operands.size() > 1) options.variable = operands[1];

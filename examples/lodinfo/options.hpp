@@ -21,6 +21,7 @@ class UsageError : public std::invalid_argument {
 
 struct Options {
   std::string file;
+  std::string other_file;  // that `diff` compares with
   std::optional<std::string> variable;
   std::optional<std::vector<std::int64_t>> branch;
 
@@ -28,6 +29,10 @@ struct Options {
   std::optional<std::int64_t> width;
   bool all = false;
   bool json = false;
+  bool diff = false;
+  std::optional<double> tolerance;
+  bool svg = false;
+  bool dot = false;
   bool verify = false;
   bool show_help = false;
   bool show_version = false;

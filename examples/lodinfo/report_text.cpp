@@ -25,29 +25,6 @@ std::string red(const Style& style, const std::string& text) {
   return style.colours ? "\x1b[31m" + text + "\x1b[0m" : text;
 }
 
-std::string with_plural(std::integral auto count, const std::string& thing) {
-  return std::to_string(count) + ' ' + thing + (count == 1 ? "" : "s");
-}
-
-/// "15, ?, 480", where text(number) gives the text of each number.
-template <class Text>
-std::string joined(std::span<const std::int64_t> numbers, const Text& text) {
-  std::string all;
-  for (const std::int64_t number : numbers) {
-    if (!all.empty()) all += ", ";
-    all += text(number);
-  }
-  return all;
-}
-std::string joined(std::span<const std::int64_t> numbers) {
-  return joined(numbers, [](std::int64_t number) { return std::to_string(number); });
-}
-
-/// "{15, ?, 480}": what is not known is a question mark.
-std::string dims_text(const std::vector<std::int64_t>& dims) {
-  return '{' + joined(dims, [](std::int64_t dim) { return dim < 0 ? "?" : std::to_string(dim); }) + '}';
-}
-
 std::string kind_text(const Row& row) {
   switch (row.desc.type.type) {
     case lod::VarType::LOD_TENSOR:
@@ -65,14 +42,6 @@ std::string kind_text(const Row& row) {
 std::string parts_text(const Row& row) {
   const bool is_array = row.desc.type.type == lod::VarType::LOD_TENSOR_ARRAY;
   return row.parts ? ", " + with_plural(*row.parts, is_array ? "tensor" : "id") : "";
-}
-
-/// "3-5", "3" or "none".
-std::string range_text(std::int64_t first, std::int64_t count) {
-  if (count == 0) return "none";
-  std::string text = std::to_string(first);
-  if (count > 1) text += '-' + std::to_string(first + (count - 1));
-  return text;
 }
 
 // ---- Tables ----
@@ -141,8 +110,8 @@ void write_blocks(std::ostream& out, const Style& style, const Summary& summary)
   for (const lod::BlockDesc& block : summary.contents.program()->blocks) {
     out << '\n' << bold(style, "block " + std::to_string(block.idx));
     if (block.parent_idx >= 0) out << " in block " << block.parent_idx;
-    out << ": " << with_plural(block.ops.size(), "operator") << ", " << with_plural(block.vars.size(), "variable")
-        << "\n\n";
+    out << ": " << with_plural(std::ssize(block.ops), "operator") << ", "
+        << with_plural(std::ssize(block.vars), "variable") << "\n\n";
     std::map<std::string, std::size_t> counts;
     for (const lod::OpDesc& op : block.ops) ++counts[op.type];
     if (!counts.empty()) {
@@ -347,8 +316,8 @@ void write_array(std::ostream& out, const Style& style, const std::vector<lod::A
 void write_text(std::ostream& out, const Style& style, const Summary& summary) {
   out << bold(style, printable(summary.path)) << ": " << printable(summary.contents.kind());
   if (summary.bytes) out << ", " << human_bytes(*summary.bytes);
-  out << ", " << with_plural(summary.rows.size(), "variable") << '\n';
-  std::size_t damaged = 0;
+  out << ", " << with_plural(std::ssize(summary.rows), "variable") << '\n';
+  std::int64_t damaged = 0;
   for (const Row& row : summary.rows) damaged += !row.error.empty();
   if (summary.verified && damaged == 0) out << "verified: nothing is damaged\n";
   if (damaged > 0) out << red(style, "damaged: " + with_plural(damaged, "variable")) << '\n';

@@ -102,4 +102,23 @@ std::string human_bytes(std::uint64_t bytes) {
   return text;
 }
 
+std::string with_plural(std::int64_t count, const std::string& thing) {
+  return std::to_string(count) + ' ' + thing + (count == 1 ? "" : "s");
+}
+
+std::string range_text(std::int64_t first, std::int64_t count) {
+  if (count == 0) return "none";
+  std::string text = std::to_string(first);
+  if (count > 1) text += '-' + std::to_string(first + (count - 1));
+  return text;
+}
+
+std::string joined(std::span<const std::int64_t> numbers) {
+  return joined(numbers, [](std::int64_t number) { return std::to_string(number); });
+}
+
+std::string dims_text(std::span<const std::int64_t> dims) {
+  return '{' + joined(dims, [](std::int64_t dim) { return dim < 0 ? "?" : std::to_string(dim); }) + '}';
+}
+
 }  // namespace lodinfo

@@ -9,6 +9,7 @@
 #include <cmath>
 #include <cstdint>
 #include <optional>
+#include <span>
 #include <string>
 #include <string_view>
 #include <type_traits>
@@ -40,6 +41,27 @@ std::string json_string(std::string_view text);
 
 /// "1.2 KiB".
 std::string human_bytes(std::uint64_t bytes);
+
+/// "1 row", "2 rows".
+std::string with_plural(std::int64_t count, const std::string& thing);
+
+/// "3-5", "3" or "none".
+std::string range_text(std::int64_t first, std::int64_t count);
+
+/// "15, ?, 480", where text(number) gives the text of each number.
+template <class Text>
+std::string joined(std::span<const std::int64_t> numbers, const Text& text) {
+  std::string all;
+  for (const std::int64_t number : numbers) {
+    if (!all.empty()) all += ", ";
+    all += text(number);
+  }
+  return all;
+}
+std::string joined(std::span<const std::int64_t> numbers);
+
+/// "{15, ?, 480}": what is not known is a question mark.
+std::string dims_text(std::span<const std::int64_t> dims);
 
 /// A number with all its digits; or, in floating point, with at most `digits` of them. NaN, Infinity, -Infinity.
 template <class T>

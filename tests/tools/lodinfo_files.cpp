@@ -76,6 +76,26 @@ void make_lod_files(const std::string& folder, const Samples& samples) {
                                     {"complex", complex},
                                     {"steps", steps},
                                     {"eighths", eighths}});
+  // The same with a difference of each kind.
+  Samples other;
+  const auto moved = lod::LoD::from_lengths({{3, 1, 2}, {3, 3, 3, 1, 2, 3}});
+  other.vectors.values()[6] = 6.5f;
+  other.vectors.values()[29] = -1;
+  other.large.values()[1] -= 1;
+  other.gradient = lod::SelectedRows<float>({4, 1, 4}, 11, {2});
+  other.gradient.value().fill(0);
+  lod::save(folder + "/other.lod", {{"words", std::move(other.words).with_lod(moved)},
+                                    {"vectors", other.vectors},
+                                    {"strange", other.strange},
+                                    {"gaps", lod::LoDTensor<float>(lod::LoD::from_lengths({{0, 2, 0, 1, 0}}), {})},
+                                    {"large", other.large},
+                                    {"gradient", other.gradient},
+                                    {"flags", lod::LoDTensor<std::int8_t>({3})},
+                                    {"halves", counting(lod::LoDTensor<lod::float16>({2, 3}))},
+                                    {"complex", lod::LoDTensor<std::complex<float>>({2})},
+                                    {"steps", std::vector{steps[0]}},
+                                    {"eighths", eighths},
+                                    {"added", samples.large}});
   lod::save(folder + "/hostile.lod", {{"red\x1b[31m\n", samples.large},
                                       {"turned\xe2\x80\xae", samples.large},
                                       {"na\xc3\xafve", samples.large},
@@ -114,6 +134,11 @@ void make_paddle_files(const std::string& folder, const Samples& samples) {
   program.blocks[1].vars = {lod::VarDesc::lod_tensor("y", {lod::DataType::FP32, {2, 3}})};
   program.blocks[1].ops.assign(2, {.type = "mul"});
   lod::paddle::save_program(folder + "/nested.pdmodel", program);
+  program.blocks[0].ops[0].inputs.push_back({"X", {"x"}});
+  program.blocks[0].ops[0].attrs.push_back({.name = "sub_block", .type = lod::AttrType::BLOCK, .block_idx = 1});
+  program.blocks[1].ops[1] = {.inputs = {{"X", {"y", "x"}}}, .outputs = {{"Out", {"a \"z\""}}}, .type = "sum"};
+  program.blocks[1].vars[0].type.lod_tensor->tensor.dims[1] = 4;
+  lod::paddle::save_program(folder + "/changed.pdmodel", program);
 }
 #endif
 

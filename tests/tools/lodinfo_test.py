@@ -20,9 +20,11 @@ import unittest
 import zipfile
 from pathlib import Path
 from typing import Any
+from xml.etree import ElementTree
 
 DATA = Path(__file__).resolve().parent.parent / "data"
 NUMPY, PADDLE = DATA / "numpy", DATA / "paddle"
+SHELL = DATA.parent.parent / "examples" / "lodinfo" / "shell"
 
 LODINFO, MAKE_FILES = (os.path.abspath(sys.argv.pop(1)) for _ in range(2))
 VERSION = subprocess.run([LODINFO, "--version"], check=True, capture_output=True, text=True).stdout
@@ -112,6 +114,15 @@ class CommandLine(LodInfo):
             (("array.npy", "array", "99999999999999999999"), "expected numbers"),
             (("array.npy", "array", "0"), "branch <0>"),
             (("object.json", "object", "3"), "branch <3>"),
+            (("--diff", "array.npy"), "--diff takes two files, and a variable at most"),
+            (("--diff", "array.npy", "array.npy", "x"), "neither file has a variable 'x'"),
+            (("--diff", "--json", "array.npy", "array.npy"), "--json, --diff, --svg and --dot exclude each other"),
+            (("--tolerance=1", "array.npy"), "--tolerance is for --diff"),
+            (("--diff", "--tolerance=-1", "array.npy", "array.npy"), "--tolerance=-1: expected a number from 0 on"),
+            (("--svg", "array.npy"), "--svg needs a variable"),
+            (("--svg", "array.npy", "array"), "array.npy: 'array' has no levels"),
+            (("--dot", "array.npy"), "array.npy: it is no program"),
+            (("--dot", "array.npy", "array"), "--dot takes a file alone"),
         ):
             with self.subTest(arguments):
                 self.assertIn(what, self.fails(2, *arguments))
@@ -146,6 +157,151 @@ class CommandLine(LodInfo):
         with open("/dev/full", "w") as full:
             done = subprocess.run([LODINFO, "--help"], stdout=full, stderr=subprocess.PIPE, text=True)
         self.assertEqual((done.returncode, done.stderr), (1, "lodinfo: the output could not be written\n"))
+
+
+@needs("lodtensor")
+class Differences(LodInfo):
+    def differences(self, *arguments: str) -> str:
+        done = self.run_it("--diff", *arguments, status=3)
+        self.assertEqual(done.stderr, "")
+        return done.stdout
+
+    def test_files_with_the_same_contents_are_alike(self) -> None:
+        self.copy("batch.lod")  # with a NaN, infinities, empty sequences, a tensor without rows
+        self.assertEqual(self.text("--diff", "batch.lod", "copy_of_batch.lod"), "")
+        self.assertEqual(self.text("array.npy", "--diff", "array.npy"), "")
+
+    def test_each_difference_is_a_line(self) -> None:
+        self.assertEqual(self.differences("batch.lod", "other.lod"), textwrap.dedent("""\
+            words: level 1: the length of <0, 1>: 2 -> 3
+            vectors: 2 of 30 values, by 30 at most; row 3, <0, 1>, element 0: 6 -> 6.5
+            nothing: only in batch.lod
+            gaps: level 0: 4 sequences -> 5 sequences
+            gaps: 2 of 3 values, by 2 at most; row 1, <1>: 1 -> 0
+            large: 1 of 2 values, by 1 at most; row 1: 18446744073709551615 -> 18446744073709551614
+            gradient: height: 10 -> 11
+            gradient: id 1: 0 -> 1
+            gradient: 5 of 6 values, by 5 at most; row 0, element 1: 1 -> 0
+            flags: type: BOOL -> INT8
+            halves: shape: {2, 2} -> {2, 3}
+            complex: 1 of 2 values, by 5 at most; row 1: (3, -4) -> (0, 0)
+            steps: tensors: 2 -> 1
+            added: only in other.lod
+            """))
+        self.assertEqual(self.differences("other.lod", "batch.lod", "words"),
+                         "words: level 1: the length of <0, 1>: 3 -> 2\n")  # fmt: skip
+
+    def test_a_tolerance_hides_what_is_close(self) -> None:
+        self.assertIn("1 of 30 values, by 30 at most; row 14, <2, 1>, element 1: 29 -> -1",
+                      self.differences("--tolerance=0.5", "batch.lod", "other.lod", "vectors"))  # fmt: skip
+        self.assertEqual(self.text("--diff", "--tolerance", "30", "batch.lod", "other.lod", "vectors"), "")
+
+    def test_a_nan_is_like_a_nan_alone(self) -> None:
+        values = struct.pack("<6d", 0, 1, math.inf, -math.inf, math.nan, 5)
+        self.path("strange.npy").write_bytes(self.path("array.npy").read_bytes()[:-48] + values)
+        self.assertEqual(self.differences("array.npy", "strange.npy").split(": ", 1)[1],
+                         "only in array.npy\nstrange: only in strange.npy\n")  # fmt: skip
+        self.path("changed").mkdir()
+        shutil.copyfile(self.path("strange.npy"), self.path("changed/array.npy"))
+        self.assertEqual(self.differences("--tolerance=1e300", "array.npy", "changed/array.npy"),
+                         "array: 2 of 6 values; row 1: NaN -> 1\n")  # fmt: skip
+
+    def test_the_damaged_file_is_named(self) -> None:
+        self.path("no").write_bytes(b"no")
+        for files in (("batch.lod", "no"), ("no", "batch.lod")):
+            self.assertRegex(self.fails(1, "--diff", *files), r"\Alodinfo: no: ")
+        self.assertRegex(self.fails(1, "--diff", "batch.lod", "missing"), r"\Alodinfo: missing: ")
+
+    @needs("PaddlePaddle")
+    def test_programs_are_compared_block_by_block(self) -> None:
+        self.assertEqual(self.differences("nested.pdmodel", "changed.pdmodel"), textwrap.dedent("""\
+            block 0: operator 0: while, whose arguments or attributes differ
+            block 1: operator 1: mul -> sum
+            y: LOD_TENSOR FP32 {2, 3}, 0 levels -> LOD_TENSOR FP32 {2, 4}, 0 levels
+            """))
+
+
+class Pictures(LodInfo):
+    @needs("lodtensor")
+    def test_each_bar_of_the_lengths_says_its_count(self) -> None:
+        for file, name in (("batch.lod", "words"), ("batch.lod", "gaps"), ("long.lod", "x")):
+            picture = ElementTree.fromstring(self.text("--svg", file, name))
+            bars = [title.text or "" for title in picture.iter("{http://www.w3.org/2000/svg}title")]
+            of_json = [bar["count"] for level in self.json(file, name)["lengths"] for bar in level["histogram"]]
+            self.assertEqual([int(bar.split()[0]) for bar in bars], of_json)
+            self.assertEqual(len([t for t in picture.itertext() if f"{name}, level" in t]),
+                             len(self.json(file, name)["lengths"]))  # fmt: skip
+        self.assertIn("1 of length 2", self.text("--svg", "batch.lod", "gaps"))
+
+    @needs("PaddlePaddle")
+    def test_a_program_is_a_graph(self) -> None:
+        self.golden(GOLDEN_GRAPH, "--dot", "changed.pdmodel")
+
+    @needs("PaddlePaddle")
+    def test_graphs_are_what_dot_reads(self) -> None:
+        if not shutil.which("dot"):
+            self.skipTest("there is no dot")
+        for program in ("changed.pdmodel", str(PADDLE / "custom_gap" / "custom_gap.pdmodel")):
+            subprocess.run(["dot", "-Tsvg", "-o", "/dev/null"], input=self.text("--dot", program), text=True, check=True)
+
+
+class ShellFiles(LodInfo):
+    def test_the_manual_has_all_that_the_help_says(self) -> None:
+        manual = self.path("lodinfo.1")
+        with manual.open("w") as page:
+            subprocess.run(["awk", "-v", "version=0.1.0", "-f", SHELL / "manual.awk"],
+                           input=self.text("--help"), text=True, check=True, stdout=page)  # fmt: skip
+        if not shutil.which("groff"):
+            self.skipTest("there is no groff")
+        shown = subprocess.run(["groff", "-man", "-rHY=0", "-ww", "-Tascii", "-P-c", "-P-b", "-P-u", manual],
+                               capture_output=True, text=True, check=True)  # fmt: skip
+        self.assertEqual(shown.stderr, "")
+        words = " ".join(shown.stdout.split())
+        for line in self.text("--help").splitlines():
+            if line.startswith("usage") or line.endswith(":"):
+                continue
+            for word in line.split():
+                self.assertIn(word, words)
+        for heading in ("NAME", "SYNOPSIS", "DESCRIPTION", "OPTIONS", "EXIT STATUS"):
+            self.assertIn("\n" + heading + "\n", "\n" + shown.stdout)
+
+    def bash(self, *words: str) -> list[str]:
+        script = 'source "$1"; COMP_WORDS=("${@:2}"); COMP_CWORD=$(($# - 2)); _lodinfo; printf "%s\n" "${COMPREPLY[@]}"'
+        return self.completed("bash", "-c", script, "bash", str(SHELL / "lodinfo.bash"), LODINFO, *words)
+
+    def zsh(self, *words: str) -> list[str]:
+        script = """
+            _files() { print files }
+            compadd() { print -l -- ${(P)@[-1]:-$@} }
+            _describe() { print -l -- ${(P)2%%:*} }
+            words=(${@[2,-1]}) CURRENT=$(($# - 1))
+            complete_it() { source $1 }
+            complete_it $1"""
+        return self.completed("zsh", "-f", "-c", script, "zsh", str(SHELL / "_lodinfo"), LODINFO, *words)
+
+    def completed(self, *command: str) -> list[str]:
+        done = subprocess.run(command, cwd=self.folder.name, capture_output=True, text=True, check=True)
+        self.assertEqual(done.stderr, "")
+        return done.stdout.split("\n")[:-1]
+
+    def test_bash_completes_options_and_names(self) -> None:
+        self.assertEqual(self.bash("--ver"), ["--verify", "--version"])
+        self.assertEqual(self.bash("--color", "=", "a"), ["auto", "always"])
+        self.assertEqual(self.bash("arr"), [""])  # files are bash's own business
+        self.assertEqual(self.bash("--all", "object.json", ""), ["object"])
+        self.assertEqual(self.bash("object.json", "x"), [""])
+        self.assertEqual(self.bash("--diff", "object.json", "arr"), [""])
+        self.assertEqual(self.bash("--diff", "object.json", "array.npy", "o"), ["object"])
+        self.assertEqual(self.bash("object.json", "object", ""), [""])
+
+    def test_zsh_completes_options_and_names(self) -> None:
+        if not shutil.which("zsh"):
+            self.skipTest("there is no zsh")
+        self.assertIn("--verify", self.zsh("--"))
+        self.assertEqual(self.zsh("arr"), ["files"])
+        self.assertEqual(self.zsh("--diff", "object.json", ""), ["files"])
+        self.assertEqual(self.zsh("--all", "object.json", ""), ["object"])
+        self.assertEqual(self.zsh("object.json", "object", ""), [])
 
 
 @needs("lodtensor")
@@ -695,6 +851,31 @@ fc_0.tmp_1  LoDTensor       FP32  {?, 1}   0
 fc_0.w_0    LoDTensor       FP32  {13, 1}  0       yes          52 B
 x           LoDTensor       FP32  {?, 13}  0
 """
+GOLDEN_GRAPH = """
+digraph program {
+  compound=true;
+  node [fontname="sans-serif", fontsize=10];
+  subgraph cluster_0 {
+    label="block 0";
+    "operator 0 0" [shape=box, style=filled, fillcolor="#dbe9f6", label="while"];
+    "variable 0 scopes" [label="scopes"];
+    "variable 0 x" [label="x"];
+  }
+  subgraph cluster_1 {
+    label="block 1";
+    "operator 1 0" [shape=box, style=filled, fillcolor="#dbe9f6", label="mul"];
+    "operator 1 1" [shape=box, style=filled, fillcolor="#dbe9f6", label="sum"];
+    "variable 1 a \\"z\\"" [label="a \\"z\\""];
+    "variable 1 y" [label="y"];
+  }
+  "operator 0 0" -> "operator 1 0" [style=dashed, lhead=cluster_1];
+  "operator 1 1" -> "variable 1 a \\"z\\"" [tooltip="Out"];
+  "variable 0 x" -> "operator 0 0" [tooltip="X"];
+  "variable 0 x" -> "operator 1 1" [tooltip="X"];
+  "variable 1 y" -> "operator 1 1" [tooltip="X"];
+}
+"""
+
 GOLDEN_BLOCKS = """
 nested.pdmodel: PaddlePaddle program, 107 B, 3 variables
 
