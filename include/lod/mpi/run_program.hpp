@@ -18,6 +18,7 @@
 #include <lod/core/target.hpp>
 #include <lod/mpi/all_to_all.hpp>
 #include <lod/mpi/communicator.hpp>
+#include <lod/mpi/operators_on_ranks.hpp>
 #include <lod/mpi/point_to_point.hpp>
 #include <lod/mpi/together.hpp>
 #include <lod/mpi/worker_links.hpp>
@@ -27,8 +28,6 @@
 #include <lod/program/scope.hpp>
 #include <lod/program/trace.hpp>
 
-#include <any>
-#include <atomic>
 #include <concepts>
 #include <cstddef>
 #include <cstdint>
@@ -41,13 +40,6 @@
 #include <string>
 #include <utility>
 #include <vector>
-
-namespace lod::inline LOD_INTERFACE::between_ranks {
-
-/// Numbers the variables in which ranks keep their links: a scope may serve several programs.
-inline std::atomic<std::uint64_t> programs_on_ranks = 0;
-
-}  // namespace lod::inline LOD_INTERFACE::between_ranks
 
 namespace lod::inline LOD_INTERFACE::mpi::inline LOD_TARGET {
 
@@ -100,17 +92,18 @@ class PreparedProgram {
   const std::vector<AnyLoDTensor>& run(const Feed& feed = {}, Trace* trace = nullptr) LOD_LIFETIMEBOUND {
     std::exception_ptr error;
     const std::vector<AnyLoDTensor>* fetched = nullptr;
-    links_->begin();
+    between_ranks::Links& links = **links_;
+    links.begin();
     try {
       fetched = &program_->run(share_out(feed), trace);
     } catch (...) {
       error = std::current_exception();
     }
-    links_->end(part_.part.program.blocks[0], error);
+    links.end(part_.part.program.blocks[0], error);
     fed_.clear();
     together(communicator_, [&] {
       // Who only waited in vain for another rank leaves it to that one to say why.
-      if (error && !links_->another_failed()) std::rethrow_exception(error);
+      if (error && !links.another_failed()) std::rethrow_exception(error);
     });
     if (error) std::rethrow_exception(error);
     bring_fetched(*fetched);
@@ -154,13 +147,11 @@ class PreparedProgram {
     together(communicator_, [&] {
       part_ = between_ranks::decode_part(own);
       BlockDesc& block = part_.part.program.blocks.at(0);
-      links_ = std::make_shared<between_ranks::Links>(communicator_, part_.part);
-      own_ = "@links@" + std::to_string(between_ranks::programs_on_ranks++);
-      links_->insert_operators(part_.part, own_, block);
-      VarDesc& described = block.vars.emplace_back(VarDesc::of_type(own_, VarType::RAW));
-      described.persistable = true;
+      links_.emplace(scope_, "links", std::make_shared<between_ranks::Links>(communicator_, part_.part));
+      between_ranks::Links& links = **links_;
+      links.insert_operators(part_.part, links_->name(), block);
+      links_->describe(block);
       between_ranks::add_operators_of_links<E>();
-      scope_.root().var(own_) = Variable(VarType::RAW, std::any(links_), own_);
     });
   }
 
@@ -248,15 +239,14 @@ class PreparedProgram {
   void forget() noexcept {
     fed_.clear();
     program_.reset();
-    scope_.root().erase(own_);
+    links_.reset();
   }
 
   Communicator communicator_;
   Scope& scope_;
   between_ranks::WorkerPlan plan_;  ///< on rank 0
   between_ranks::WorkerPart part_;
-  std::shared_ptr<between_ranks::Links> links_;
-  std::string own_;  ///< the variable that holds the links
+  std::optional<between_ranks::InScope<between_ranks::Links>> links_;
   std::optional<lod::PreparedProgram<E>> program_;
   std::list<LoDTensor<std::uint8_t>> names_;  ///< of what is fed
   std::list<Pending<void>> fed_;

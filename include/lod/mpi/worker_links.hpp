@@ -13,6 +13,7 @@
 #include <lod/core/target.hpp>
 #include <lod/mpi/communicator.hpp>
 #include <lod/mpi/messages.hpp>
+#include <lod/mpi/operators_on_ranks.hpp>
 #include <lod/mpi/point_to_point.hpp>
 #include <lod/program/operator.hpp>
 #include <lod/program/program.hpp>
@@ -28,7 +29,6 @@
 #include <map>
 #include <memory>
 #include <set>
-#include <stdexcept>
 #include <string>
 #include <utility>
 #include <vector>
@@ -238,29 +238,21 @@ class Links {
   std::list<std::any> values_;  ///< what is sent
 };
 
-inline Links& links_of(const Variable& variable) {
-  return **std::any_cast<std::shared_ptr<Links>>(&variable.get<std::any>());
-}
 /// mpi_send: Links, X; link, the number of the transfer. mpi_recv: Links -> Out; link.
 template <Executor E = CpuExecutor>
 void add_operators_of_links() {
-  const auto add = [](const char* type, auto prepare) {
-    if (operators<E>().find(type)) return;
-    try {
-      operators<E>().add(type, {.prepare = prepare});
-    } catch (const std::invalid_argument&) {  // another thread was faster
-    }
-  };
-  add("mpi_send", [](const OperatorArguments& op) -> RunOperator<E> {
-    return [links = op.input("Links"), x = op.input("X"), link = op.attr("link", 0)](OperatorCall<E>& call) {
-      links_of(call.variable(links)).send(call.variable(x), static_cast<std::size_t>(link));
-    };
-  });
-  add("mpi_recv", [](const OperatorArguments& op) -> RunOperator<E> {
-    return [links = op.input("Links"), out = op.output("Out"), link = op.attr("link", 0)](OperatorCall<E>& call) {
-      links_of(call.variable(links)).receive(call.variable(out), static_cast<std::size_t>(link));
-    };
-  });
+  add_operator_once<E>(
+      "mpi_send", {.prepare = [](const OperatorArguments& op) -> RunOperator<E> {
+        return [links = op.input("Links"), x = op.input("X"), link = op.attr("link", 0)](OperatorCall<E>& call) {
+          InScope<Links>::of(call.variable(links)).send(call.variable(x), static_cast<std::size_t>(link));
+        };
+      }});
+  add_operator_once<E>(
+      "mpi_recv", {.prepare = [](const OperatorArguments& op) -> RunOperator<E> {
+        return [links = op.input("Links"), out = op.output("Out"), link = op.attr("link", 0)](OperatorCall<E>& call) {
+          InScope<Links>::of(call.variable(links)).receive(call.variable(out), static_cast<std::size_t>(link));
+        };
+      }});
 }
 
 }  // namespace lod::inline LOD_INTERFACE::between_ranks::inline LOD_TARGET
