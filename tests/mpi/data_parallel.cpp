@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // Programs that train on batches of each rank's own, against one process that has all of them in one batch.
-#include "programs/one_operator.hpp"
+#include "models.hpp"
 #include "ranks.hpp"
 #include <lod/infer.hpp>
 #include <lod/mpi_programs.hpp>
@@ -21,144 +21,33 @@ using lod::LoDTensor;
 using lod::ProgramDesc;
 using lod_test::all_ranks;
 using lod_test::attr;
+using lod_test::batches_of_parts;
 using lod_test::check_fails_together;
+using lod_test::check_same;
 using lod_test::Engine;
+using lod_test::fill_scope;
+using lod_test::for_each_training;
+using lod_test::gate;
+using lod_test::joined;
+using lod_test::Model;
+using lod_test::model_of;
+using lod_test::Numbers;
+using lod_test::numbers_of;
 using lod_test::op;
+using lod_test::Outcome;
+using lod_test::Part;
+using lod_test::part_of;
+using lod_test::parts_in_batch;
+using lod_test::perceptron;
 using lod_test::random_number;
+using lod_test::remember;
+using lod_test::sentiment;
+using lod_test::Training;
+using lod_test::trainings;
 namespace mpi = lod::mpi;
 
 namespace {
 
-/// A part of a batch: sentences with labels, and plain rows with targets. It may have none of them.
-struct Part {
-  LoDTensor<std::int64_t> ids;
-  LoDTensor<std::int64_t> labels;
-  LoDTensor<float> x;
-  LoDTensor<float> y;
-};
-Part part_of(Engine& engine, std::int64_t sentences) {
-  std::vector<std::int64_t> lengths;
-  for (std::int64_t i = 0; i < sentences; ++i) lengths.push_back(random_number(engine, 0, 5));
-  LoDTensor<std::int64_t> labels({sentences, 1});
-  for (std::int64_t& label : labels.values()) label = random_number(engine, 0, 1);
-  return {lod_test::random_ids(engine, LoD::from_lengths({lengths}), 40), labels,
-          lod_test::real_numbers<float>(engine, {sentences, 3}), lod_test::real_numbers<float>(engine, {sentences, 1})};
-}
-template <class T>
-LoDTensor<T> joined(const std::vector<Part>& parts, LoDTensor<T> Part::*member) {
-  std::vector<LoDTensor<T>> all;
-  for (const Part& part : parts) all.push_back(part.*member);
-  return lod::concat(all);
-}
-Part joined(const std::vector<Part>& parts) {
-  return {joined(parts, &Part::ids), joined(parts, &Part::labels), joined(parts, &Part::x), joined(parts, &Part::y)};
-}
-
-/// A program that computes a loss, its parameters with their shapes, and what it is fed of a part.
-struct Model {
-  ProgramDesc program;
-  std::map<std::string, std::vector<std::int64_t>> parameters;
-  bool reads_sentences;
-
-  lod::Feed feed(const Part& part) const {
-    return reads_sentences ? lod::Feed{{"ids", part.ids}, {"label", part.labels}}
-                           : lod::Feed{{"x", part.x}, {"y", part.y}};
-  }
-};
-Model model_of(std::vector<lod::OpDesc> ops, std::map<std::string, std::vector<std::int64_t>> parameters,
-               bool reads_sentences) {
-  std::vector<std::string> names;
-  for (const auto& one : parameters) names.push_back(one.first);
-  Model model{lod_test::program_of(std::move(ops), names), std::move(parameters), reads_sentences};
-  for (lod::VarDesc& var : model.program.blocks[0].vars) {
-    var.is_parameter = var.persistable.value();
-    std::vector<std::int64_t> dims = {1};
-    if (var.is_parameter) dims = model.parameters.at(var.name);
-    if (var.is_parameter || var.name == "loss") {
-      var.type.lod_tensor = lod::LoDTensorDesc{.tensor = {.data_type = lod::DataType::FP32, .dims = dims}};
-    }
-  }
-  return model;
-}
-/// Whether a sentence is kind: a table with row-sparse gradients, an LSTM, and its last state.
-Model sentiment(std::int64_t words = 40) {
-  return model_of(
-      {op("lookup_table_v2", {{"W", {"table"}}, {"Ids", {"ids"}}}, {{"Out", {"words"}}}, {attr("is_sparse", true)}),
-       op("mul", {{"X", {"words"}}, {"Y", {"w_in"}}}, {{"Out", {"gates"}}}),
-       op("lstm", {{"Input", {"gates"}}, {"Weight", {"w_state"}}, {"Bias", {"b_state"}}},
-          {{"Hidden", {"hidden"}}, {"Cell", {"cell"}}, {"BatchGate", {"by_step"}}}, {attr("use_peepholes", false)}),
-       op("sequence_pool", {{"X", {"hidden"}}}, {{"Out", {"last"}}}, {attr("pooltype", std::string("LAST"))}),
-       op("mul", {{"X", {"last"}}, {"Y", {"w_out"}}}, {{"Out", {"scores"}}}),
-       op("softmax_with_cross_entropy", {{"Logits", {"scores"}}, {"Label", {"label"}}},
-          {{"Softmax", {"kind"}}, {"Loss", {"losses"}}}),
-       op("mean", {{"X", {"losses"}}}, {{"Out", {"loss"}}})},
-      {{"table", {words, 4}}, {"w_in", {4, 12}}, {"w_state", {3, 12}}, {"b_state", {1, 12}}, {"w_out", {3, 2}}}, true);
-}
-/// Two dense layers. `gate` is an operator between their values, such as `assign`.
-Model perceptron(const char* gate = "assign") {
-  return model_of(
-      {op("mul", {{"X", {"x"}}, {"Y", {"w1"}}}, {{"Out", {"a"}}}), op(gate, {{"X", {"a"}}}, {{"Out", {"a_too"}}}),
-       op("elementwise_add", {{"X", {"a_too"}}, {"Y", {"b1"}}}, {{"Out", {"b"}}}),
-       op("tanh", {{"X", {"b"}}}, {{"Out", {"h"}}}), op("mul", {{"X", {"h"}}, {"Y", {"w2"}}}, {{"Out", {"z"}}}),
-       op("elementwise_sub", {{"X", {"z"}}, {"Y", {"y"}}}, {{"Out", {"d"}}}),
-       op("square", {{"X", {"d"}}}, {{"Out", {"q"}}}), op("mean", {{"X", {"q"}}}, {{"Out", {"loss"}}})},
-      {{"w1", {3, 4}}, {"b1", {4}}, {"w2", {4, 1}}}, false);
-}
-
-struct Training {
-  const char* name;
-  lod::Optimizer optimizer;
-  lod::MinimizeOptions options;
-};
-/// Epsilons are such that rounding stays rounding where a gradient is about zero.
-std::vector<Training> trainings() {
-  return {
-      {"SGD", lod::SGD{.learning_rate = 0.5F}, {}},
-      {"momentum with decay", lod::Momentum{.learning_rate = 0.1F}, {.weight_decay = lod::L2Decay{0.01F}}},
-      {"Adam, clipped by the norm of all",
-       lod::Adam{.learning_rate = 0.05F, .epsilon = 0.01F},
-       {.grad_clip = lod::ClipGradByGlobalNorm{.clip_norm = 0.05F}}},
-      {"SGD, clipped by value", lod::SGD{.learning_rate = 0.5F}, {.grad_clip = lod::ClipGradByValue{.max = 0.01F}}},
-      {"lazy Adam, clipped by norm",
-       lod::Adam{.learning_rate = 0.05F, .epsilon = 0.01F, .lazy_mode = true},
-       {.grad_clip = lod::ClipGradByNorm{.clip_norm = 0.05F}}},
-      {"Adam", lod::Adam{.learning_rate = 0.05F, .epsilon = 0.01F}, {}},
-      {"Adagrad with decay",
-       lod::Adagrad{.learning_rate = 0.1F, .epsilon = 0.01F},
-       {.weight_decay = lod::L1Decay{0.01F}}},
-  };
-}
-
-/// Calls body(model, training) for all trainings, by turns of either model.
-template <class Body>
-void for_each_training(const Body& body) {
-  bool reads_sentences = false;
-  for (const Training& way : trainings()) {
-    reads_sentences = !reads_sentences;
-    body(reads_sentences ? sentiment() : perceptron(), way);
-  }
-}
-
-using Numbers = std::vector<float>;
-Numbers numbers_of(const AnyLoDTensor& x) { return lod_test::numbers<float>(x); }
-
-/// What training has come to.
-struct Outcome {
-  std::vector<Numbers> losses;
-  std::map<std::string, Numbers> persistable;
-};
-void remember(const ProgramDesc& program, const lod::Scope& scope, Outcome& outcome) {
-  for (const lod::VarDesc& var : program.blocks[0].vars) {
-    if (var.persistable.value()) outcome.persistable[var.name] = numbers_of(scope.at(var.name).get<AnyLoDTensor>());
-  }
-}
-void fill_scope(const Model& model, const ProgramDesc& startup, lod::Scope& scope) {
-  Engine engine(5);
-  lod::run(startup, scope);
-  for (const auto& [name, dims] : model.parameters) {
-    scope.var(name).get<AnyLoDTensor>() = lod_test::small_reals<float>(engine, dims);
-  }
-}
 /// One process with whole batches.
 Outcome trained_alone(const Model& model, const Training& way, const std::vector<std::vector<Part>>& batches) {
   ProgramDesc program = model.program, startup;
@@ -194,19 +83,13 @@ Outcome trained_on(const mpi::Communicator& ranks, const Model& model, const Tra
       Engine none(1);
       outcome.losses.push_back(numbers_of(step.run(model.feed(own.empty() ? part_of(none, 0) : joined(own)))[0]));
     } else {
-      std::vector<lod::Feed> feeds;
-      for (const Part& part : own) feeds.push_back(model.feed(part));
-      outcome.losses.push_back(numbers_of(step.run_parts(feeds)[0]));
+      outcome.losses.push_back(numbers_of(step.run_parts(model.feeds(own))[0]));
     }
   }
   remember(program, scope, outcome);
   return outcome;
 }
 
-void check_same(const Outcome& found, const Outcome& expected) {
-  CHECK(found.losses == expected.losses);
-  CHECK(found.persistable == expected.persistable);
-}
 void check_close(const Numbers& found, const Numbers& expected) {
   REQUIRE(found.size() == expected.size());
   for (std::size_t i = 0; i < found.size(); ++i) {
@@ -215,32 +98,20 @@ void check_close(const Numbers& found, const Numbers& expected) {
 }
 void check_close(const Outcome& found, const Outcome& expected) {
   for (std::size_t i = 0; i < expected.losses.size(); ++i) check_close(found.losses[i], expected.losses[i]);
-  for (const auto& [name, numbers] : expected.persistable) {
-    INFO(name);
-    check_close(found.persistable.at(name), numbers);
+  for (const auto& one : expected.persistable) {
+    INFO(one.first);
+    check_close(found.persistable.at(one.first), one.second);
   }
 }
 /// Checks that all ranks have what rank 0 has, bit for bit.
 void check_same_on_all(const mpi::Communicator& ranks, const Outcome& outcome) {
-  for (const auto& [name, numbers] : outcome.persistable) {
-    const auto of_root =
-        mpi::broadcast(ranks, 0, lod_test::plain<float>({static_cast<std::int64_t>(numbers.size())}, numbers));
-    INFO(name);
-    CHECK(numbers_of(of_root) == numbers);
+  for (const auto& one : outcome.persistable) {
+    INFO(one.first);
+    const auto count = static_cast<std::int64_t>(one.second.size());
+    CHECK(numbers_of(mpi::broadcast(ranks, 0, lod_test::plain<float>({count}, one.second))) == one.second);
   }
 }
 
-constexpr std::int64_t parts_in_batch = 8;
-/// Three batches in eight parts of up to four sentences; the second batch has a part without any, at least.
-std::vector<std::vector<Part>> batches_of_parts(Engine& engine) {
-  std::vector<std::vector<Part>> batches(3);
-  for (auto& parts : batches) {
-    for (std::int64_t i = 0; i < parts_in_batch; ++i) parts.push_back(part_of(engine, random_number(engine, 0, 4)));
-    parts[3] = part_of(engine, 2);
-  }
-  batches[1][5] = part_of(engine, 0);
-  return batches;
-}
 /// Where the parts of each rank begin: at random; in sample 0 rank 0 has all, in sample 1 the last one.
 std::vector<std::int64_t> random_cuts(Engine& engine, const mpi::Communicator& ranks, int sample) {
   std::vector<std::int64_t> cuts{0};
@@ -274,12 +145,11 @@ TEST_CASE("DataParallelProgram: losses and parameters are those of one process w
 
 TEST_CASE("DataParallelProgram: with a fixed tree, the same parts give the same bits wherever they are") {
   const auto ranks = all_ranks();
-  const mpi::Communicator alone(MPI_COMM_SELF);
   Engine engine(lod_test::first_seed());
   for_each_training([&](const Model& model, const Training& way) {
     const auto batches = batches_of_parts(engine);
     mpi::DataParallelOptions options{.fixed_tree = true};
-    const Outcome expected = trained_on(alone, model, way, batches, {0, parts_in_batch}, false, options);
+    const Outcome expected = lod_test::trained_in_parts(model, way, batches);
     for (int sample = 0; sample < 3; ++sample) {
       INFO("LOD_TEST_SEED=", lod_test::first_seed(), ": ", way.name, ", sample ", sample);
       options.joined_bytes = sample == 0 ? 1 : 64;
@@ -420,41 +290,21 @@ TEST_CASE("DataParallelProgram: row-sparse gradients travel by their rows") {
   CHECK(ranks.traffic().bytes - before < words);
 }
 
-namespace {
-
-/// The gradient of the operator `gate_of_test` throws on these ranks.
-std::vector<int> ranks_that_fail;
-int rank_of_test = 0;
-
-void add_gate() {
-  if (lod::operators().find("gate_of_test")) return;
-  const auto pass = [](const char* from, const char* to, bool fails) {
-    return [=](const lod::OperatorArguments& op) -> lod::RunOperator<> {
-      return [fails, x = op.input(from), y = op.output(to)](lod::OperatorCall<>& call) {
-        if (fails && std::count(ranks_that_fail.begin(), ranks_that_fail.end(), rank_of_test) > 0) {
-          throw std::runtime_error("the gate is closed");
-        }
-        call.variable(y).get<AnyLoDTensor>() = call.tensor(x);
-      };
-    };
-  };
-  lod::operators().add("gate_of_test",
-                       {.prepare = pass("X", "Out", false), .gradient = lod::gradient<"Out@GRAD -> X@GRAD">});
-  lod::operators().add("gate_of_test_grad", {.prepare = pass("Out@GRAD", "X@GRAD", true)});
-}
-
-}  // namespace
-
 TEST_CASE("DataParallelProgram: what fails on one rank fails on all, changes nothing, and the next run works") {
   const auto ranks = all_ranks();
-  rank_of_test = ranks.rank();
   const int last = ranks.size() - 1;
-  add_gate();
+  std::vector<int> ranks_that_fail;
+  lod_test::add_gate();
+  gate.backward = [&] {
+    if (std::count(ranks_that_fail.begin(), ranks_that_fail.end(), ranks.rank()) > 0) {
+      throw std::runtime_error("the gate is closed");
+    }
+  };
   Engine engine(lod_test::first_seed());
   const Training way = trainings()[1];
   // Gradients of w2 and b1 are there before that of the gate, which that of w1 waits for.
   const Model model = perceptron("gate_of_test");
-  std::vector<std::vector<Part>> batches(3);
+  std::vector<std::vector<Part>> batches(2);
   for (auto& parts : batches) {
     for (int rank = 0; rank < ranks.size(); ++rank) parts.push_back(part_of(engine, 3));
   }
@@ -494,6 +344,7 @@ TEST_CASE("DataParallelProgram: what fails on one rank fails on all, changes not
     check_close(found, expected);
     check_same_on_all(ranks, found);
   }
+  gate = {};
 }
 
 TEST_CASE("DataParallelProgram: programs that it cannot run are refused on all ranks") {

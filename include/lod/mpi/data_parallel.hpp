@@ -9,9 +9,7 @@
 #include <lod/core/error.hpp>
 #include <lod/core/executor.hpp>
 #include <lod/core/lifetime.hpp>
-#include <lod/core/lod_index.hpp>
 #include <lod/core/lod_tensor.hpp>
-#include <lod/core/shape.hpp>
 #include <lod/core/target.hpp>
 #include <lod/io/proto/program.hpp>
 #include <lod/mpi/broadcast.hpp>
@@ -19,12 +17,10 @@
 #include <lod/mpi/operators_on_ranks.hpp>
 #include <lod/mpi/reduction.hpp>
 #include <lod/mpi/sums_in_programs.hpp>
+#include <lod/mpi/sums_of_program.hpp>
 #include <lod/mpi/together.hpp>
 #include <lod/mpi/worker_plan.hpp>
-#include <lod/program/data_flow.hpp>
 #include <lod/program/gradient.hpp>
-#include <lod/program/gradient_variables.hpp>
-#include <lod/program/place_of.hpp>
 #include <lod/program/program.hpp>
 #include <lod/program/run.hpp>
 #include <lod/program/scope.hpp>
@@ -37,7 +33,6 @@
 #include <exception>
 #include <memory>
 #include <optional>
-#include <set>
 #include <span>
 #include <string>
 #include <utility>
@@ -51,100 +46,10 @@ struct DataParallelOptions {
   bool fixed_tree = false;
   /// Gradients are joined, in the order in which they are there, until they have so many bytes, and summed up by one
   /// operation. One that has as many by itself is not copied. Row-sparse ones are not joined.
-  std::int64_t joined_bytes = std::int64_t{1} << 18;
+  std::int64_t joined_bytes = between_ranks::usual_joined_bytes;
 };
 
 }  // namespace lod::inline LOD_INTERFACE::mpi
-
-namespace lod::inline LOD_INTERFACE::between_ranks::inline LOD_TARGET {
-
-/// A program of mpi::minimize in two: what computes gradients, once for each part of a batch, and the update.
-class DataParallelParts {
- public:
-  explicit DataParallelParts(const ProgramDesc& program) : gradients(program), update(program) {
-    auto& ops = gradients.blocks.at(0).ops;
-    std::erase_if(ops, [](const OpDesc& op) { return op.type == "feed" || op.type == "fetch"; });
-    const auto wait = std::find_if(ops.begin(), ops.end(), is_wait);
-    if (wait == ops.end()) {
-      throw InvalidProgram(
-          "DataParallelProgram: no operator 'c_sync_comm_stream', expected a program of mpi::minimize");
-    }
-    auto& later = update.blocks[0].ops;
-    later.assign(wait, ops.end());
-    ops.erase(wait, ops.end());
-    number_sums();
-    // The values that are summed up are no variables of the update.
-    later.front().inputs.clear();
-    later.front().outputs.clear();
-    auto& outputs = later.front().outputs.emplace_back(OpDesc::Var{"Out", {}}).arguments;
-    for (const Summand& one : summands) outputs.push_back(one.variable);
-    check_update();
-  }
-
-  /// Gives the operators that sum up an object in a variable, and inserts those that let sums go on.
-  template <class E>
-  void connect(const InScope<Sums<E>>& sums) {
-    std::vector<OpDesc> ops;
-    bool is_any_under_way = false;
-    for (OpDesc& op : gradients.blocks[0].ops) {
-      const bool begins = op.type == "c_allreduce_sum";
-      if (begins) op.inputs.push_back({"Sums", {sums.name()}});
-      ops.push_back(std::move(op));
-      if (is_any_under_way) ops.push_back({.inputs = {{"Sums", {sums.name()}}}, .type = "mpi_progress"});
-      is_any_under_way = is_any_under_way || begins;
-    }
-    gradients.blocks[0].ops = std::move(ops);
-    update.blocks[0].ops.front().inputs.push_back({"Sums", {sums.name()}});
-    for (ProgramDesc* const one : {&gradients, &update}) sums.describe(one->blocks[0]);
-  }
-  /// Whether a variable gets its value, perhaps anew, in the update.
-  bool is_of_update(const std::string& name) const { return written_.contains(name); }
-
-  ProgramDesc gradients;
-  ProgramDesc update;
-  std::vector<Summand> summands;
-
- private:
-  static bool is_wait(const OpDesc& op) { return op.type == "c_sync_comm_stream"; }
-
-  void number_sums() {
-    for (OpDesc& op : gradients.blocks[0].ops) {
-      if (op.type != "c_allreduce_sum") continue;
-      const std::string& name = op.input("X").front();
-      const VarDesc* const var = gradients.blocks[0].find_var(name);
-      const TensorDesc* const tensor = var ? detail::described_tensor(*var) : nullptr;
-      const auto is_known = [](std::int64_t dim) { return dim >= 0; };
-      if (!tensor || !std::all_of(tensor->dims.begin(), tensor->dims.end(), is_known) ||
-          (tensor->data_type != DataType::FP32 && tensor->data_type != DataType::FP64)) {
-        throw InvalidProgram(detail::readable(
-            detail::text({"variable '", name,
-                          "': it is summed up over ranks, expected a description with its shape, of FP32 or FP64"})));
-      }
-      set_attr(op, make_attr("number", static_cast<std::int32_t>(summands.size())));
-      summands.push_back({name, var->type.type == VarType::SELECTED_ROWS, tensor->data_type, Shape(tensor->dims)});
-    }
-  }
-  /// Throws if the update reads what is computed for each part.
-  void check_update() {
-    DataFlow flow(update);
-    for (std::size_t i = 0; i < update.blocks[0].ops.size(); ++i) {
-      const OpDesc& op = update.blocks[0].ops[i];
-      const Access access = flow.of(op);
-      for (const std::string_view name : access.reads) {
-        const VarDesc* const var = update.find_var(name, 0);
-        if (written_.contains(std::string(name)) || !var || var->persistable) continue;
-        throw InvalidProgram(detail::readable(
-            detail::text({detail::place_of(op, 0, i), " of those after 'c_sync_comm_stream': it reads variable '",
-                          std::string(name), "', expected one that is persistable or summed up over ranks"})));
-      }
-      for (const std::string_view name : access.writes) written_.emplace(name);
-    }
-  }
-
-  std::set<std::string> written_;
-};
-
-}  // namespace lod::inline LOD_INTERFACE::between_ranks::inline LOD_TARGET
 
 namespace lod::inline LOD_INTERFACE::mpi::inline LOD_TARGET {
 
@@ -220,13 +125,13 @@ class DataParallelProgram {
   /// The same with a batch in parts. Ranks may have different numbers of them, not none on all ranks.
   const std::vector<AnyLoDTensor>& run_parts(std::span<const Feed> parts, Trace* trace = nullptr) LOD_LIFETIMEBOUND {
     between_ranks::Sums<E>& sums = **sums_;
-    sums.begin(parts.size());
+    sums.begin();
     std::exception_ptr error;
     const std::vector<AnyLoDTensor>* of_part = nullptr;
     const std::vector<AnyLoDTensor>* of_update = nullptr;
     try {
       for (const Feed& part : parts) {
-        sums.begin_part();
+        sums.begin_part(&part == &parts.back());
         of_part = &gradients_->run(part, trace);
       }
       of_update = &update_->run({}, trace);

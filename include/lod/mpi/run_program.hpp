@@ -17,17 +17,24 @@
 #include <lod/core/lod_tensor.hpp>
 #include <lod/core/target.hpp>
 #include <lod/mpi/all_to_all.hpp>
+#include <lod/mpi/broadcast.hpp>
 #include <lod/mpi/communicator.hpp>
+#include <lod/mpi/interface.hpp>
 #include <lod/mpi/operators_on_ranks.hpp>
+#include <lod/mpi/phases.hpp>
 #include <lod/mpi/point_to_point.hpp>
+#include <lod/mpi/reduction.hpp>
+#include <lod/mpi/sums_in_programs.hpp>
 #include <lod/mpi/together.hpp>
 #include <lod/mpi/worker_links.hpp>
 #include <lod/mpi/worker_plan.hpp>
 #include <lod/program/program.hpp>
+#include <lod/program/program_partition.hpp>
 #include <lod/program/run.hpp>
 #include <lod/program/scope.hpp>
 #include <lod/program/trace.hpp>
 
+#include <array>
 #include <concepts>
 #include <cstddef>
 #include <cstdint>
@@ -36,15 +43,16 @@
 #include <memory>
 #include <numeric>
 #include <optional>
+#include <set>
 #include <span>
+#include <stdexcept>
 #include <string>
 #include <utility>
 #include <vector>
 
 namespace lod::inline LOD_INTERFACE::mpi::inline LOD_TARGET {
 
-/// A program made ready for many runs on several ranks. All members but the destructor are
-/// collective.
+/// A program made ready for many runs on several ranks. All members but the destructor are collective.
 ///
 /// The values of persistable variables that a part reads go to its rank once, when this is made. From then on each rank
 /// keeps those of its part in its own scope, and passes on those that other parts read; `collect` brings back to rank
@@ -73,7 +81,7 @@ class PreparedProgram {
     try {
       together(communicator_, [&] {
         if (error) std::rethrow_exception(error);
-        program_.emplace(communicator_.executor(), part_.part.program, scope_, part_.fetches, limits, keep_values);
+        prepare(limits, keep_values);
       });
     } catch (...) {
       forget();
@@ -90,24 +98,20 @@ class PreparedProgram {
   /// Throws on all ranks if an operator throws on one: there what lod::PreparedProgram::run throws, on the others a
   /// RankError with its text. Persistable variables that were written before stay so. The next run may follow.
   const std::vector<AnyLoDTensor>& run(const Feed& feed = {}, Trace* trace = nullptr) LOD_LIFETIMEBOUND {
-    std::exception_ptr error;
-    const std::vector<AnyLoDTensor>* fetched = nullptr;
-    between_ranks::Links& links = **links_;
-    links.begin();
-    try {
-      fetched = &program_->run(share_out(feed), trace);
-    } catch (...) {
-      error = std::current_exception();
-    }
-    links.end(part_.part.program.blocks[0], error);
-    fed_.clear();
-    together(communicator_, [&] {
-      // Who only waited in vain for another rank leaves it to that one to say why.
-      if (error && !links.another_failed()) std::rethrow_exception(error);
-    });
-    if (error) std::rethrow_exception(error);
-    bring_fetched(*fetched);
-    return fetched_;
+    return run_all(std::span(&feed, 1), trace);
+  }
+  /// Runs a program of mpi::minimize on the parts of a batch, which rank 0 passes: a pipeline. A rank runs its forward
+  /// pass for each part in turn, then its backward pass for each, while other ranks are at other parts; gradients are
+  /// added up, by the tree that `fixed_tree` of AllReduceOptions describes, and there is one update. Losses and
+  /// variables are those of one process, bit for bit: of a DataParallelProgram of one rank with `fixed_tree` and these
+  /// parts. Fetched values that are computed for each part are those of the last one.
+  ///
+  /// What the backward pass reads of the forward pass is kept for all parts, in memory that is taken anew in each run.
+  /// Throws as `run`, on all ranks; for no part ShapeMismatch or a RankError with its text, for another program
+  /// std::invalid_argument.
+  const std::vector<AnyLoDTensor>& run_parts(std::span<const Feed> parts, Trace* trace = nullptr) LOD_LIFETIMEBOUND {
+    if (!is_pipeline_) throw std::invalid_argument("run_parts: expected a program of mpi::minimize");
+    return run_all(parts, trace);
   }
 
   /// Brings the persistable tensors and row-sparse values that other ranks were the last to write to the scope of rank
@@ -128,7 +132,115 @@ class PreparedProgram {
   }
 
  private:
+  using Phase = between_ranks::Phase;
+
   bool is_root() const noexcept { return communicator_.rank() == 0; }
+
+  const std::vector<AnyLoDTensor>& run_all(std::span<const Feed> parts, Trace* trace) {
+    auto count = static_cast<std::int64_t>(parts.size());
+    if (is_pipeline_) {
+      LoDTensor<std::int64_t> told({1});
+      told.data()[0] = count;
+      broadcast_into(communicator_, 0, told);
+      count = told.data()[0];
+    }
+    (*links_)->begin(count);
+    try {
+      std::vector<Feed> fed;
+      std::vector<AnyLoDTensor> of_phase[Phase::count];
+      run_together(false, [&] {
+        for (std::int64_t i = 0; i < count; ++i) {
+          fed.push_back(share_out(is_root() ? parts[static_cast<std::size_t>(i)] : Feed()));
+        }
+        if (is_pipeline_) {
+          run_passes(fed, of_phase, trace);
+        } else {
+          of_phase[0] = programs_[0]->run(fed.front(), trace);
+        }
+      });
+      if (is_pipeline_) {
+        // So nobody updates unless all have got so far.
+        run_together(true, [&] { of_phase[Phase::UPDATE] = programs_[Phase::UPDATE]->run({}, trace); });
+        (*sums_)->end(nullptr);
+      }
+      std::vector<AnyLoDTensor> fetched;
+      for (const auto& [phase, which] : places_) fetched.push_back(of_phase[phase].at(which));
+      bring_fetched(fetched);
+    } catch (...) {
+      if (sums_) (*sums_)->end(nullptr);
+      throw;
+    }
+    return fetched_;
+  }
+  /// Calls f(), which uses the links of the run or those of its parts, on all ranks.
+  template <class F>
+  void run_together(bool is_of_run, const F& f) {
+    between_ranks::Links& links = **links_;
+    std::exception_ptr error;
+    try {
+      f();
+    } catch (...) {
+      error = std::current_exception();
+    }
+    links.end(part_.part.program.blocks[0], error, is_of_run);
+    fed_.clear();
+    together(communicator_, [&] {
+      // Who only waited in vain for another rank leaves it to that one to say why.
+      if (error && !links.another_failed()) std::rethrow_exception(error);
+    });
+    if (error) std::rethrow_exception(error);
+  }
+  /// The forward pass for each part, then the backward pass for each.
+  void run_passes(const std::vector<Feed>& parts, std::span<std::vector<AnyLoDTensor>> results, Trace* trace) {
+    between_ranks::Sums<E>& sums = **sums_;
+    sums.begin();
+    std::vector<Feed> kept(parts.size());
+    for (const std::size_t phase : {std::size_t{Phase::FORWARD}, std::size_t{Phase::BACKWARD}}) {
+      for (std::size_t i = 0; i < parts.size(); ++i) {
+        Feed feed = std::move(kept[i]);
+        for (const auto& [name, value] : parts[i]) {
+          const bool is_of_other = !reads_[phase].contains(name) && reads_[Phase::BACKWARD - phase].contains(name);
+          if (!is_of_other) feed.emplace(name, value);
+        }
+        sums.begin_part(i + 1 == parts.size());
+        std::vector<AnyLoDTensor>& values = results[phase] = programs_[phase]->run(feed, trace);
+        if (phase == Phase::BACKWARD) continue;
+        // What is kept is fetched after what rank 0 wants.
+        const std::size_t first = values.size() - kept_.size();
+        for (std::size_t k = 0; k < kept_.size(); ++k) kept[i].emplace(kept_[k], std::move(values[first + k]));
+      }
+    }
+  }
+
+  void prepare(const RunLimits& limits, bool keep_values) {
+    const auto make = [&](std::size_t i, const ProgramDesc& program, const std::vector<std::string>& fetch) {
+      programs_[i].emplace(communicator_.executor(), program, scope_, fetch, limits, keep_values);
+    };
+    if (!is_pipeline_) {
+      for (std::size_t i = 0; i < part_.fetches.size(); ++i) places_.emplace_back(0, i);
+      return make(0, part_.part.program, part_.fetches);
+    }
+    between_ranks::PhasesOfPart phases(part_.part.program, [this](std::size_t link) { (*links_)->once_in_run(link); });
+    between_ranks::add_operators_of_sums<E>();
+    sums_.emplace(scope_, "sums",
+                  std::make_shared<between_ranks::Sums<E>>(Communicator(MPI_COMM_SELF, communicator_.executor()),
+                                                           phases.summands, AllReduceOptions{.fixed_tree = true},
+                                                           between_ranks::usual_joined_bytes));
+    phases.connect(*sums_);
+    std::vector<std::string> fetch[Phase::count];
+    for (const std::string& name : part_.fetches) {
+      const VarDesc* const var = part_.part.program.find_var(name, 0);
+      const auto writer = phases.last_writers.find(name);
+      std::size_t phase = writer == phases.last_writers.end() ? std::size_t{Phase::FORWARD} : writer->second;
+      if (var && var->persistable) phase = Phase::UPDATE;
+      places_.emplace_back(phase, fetch[phase].size());
+      fetch[phase].push_back(name);
+    }
+    kept_ = phases.kept;
+    fetch[Phase::FORWARD].insert(fetch[Phase::FORWARD].end(), kept_.begin(), kept_.end());
+    reads_ = std::move(phases.reads);
+    for (std::size_t i = 0; i < Phase::count; ++i) make(i, phases.programs[i], fetch[i]);
+  }
 
   /// Gives each rank its part.
   void share_out(const ProgramDesc& program, std::span<const std::int64_t> placement,
@@ -136,13 +248,25 @@ class PreparedProgram {
     const auto ranks = static_cast<std::size_t>(communicator_.size());
     LoDTensor<std::uint8_t> parts(LoD::from_lengths({{}, {}, {}}), {});
     std::vector<std::int64_t> destinations;
+    LoDTensor<std::uint8_t> pipelined({1});
     together(communicator_, [&] {
       if (!is_root()) return;
-      plan_ = between_ranks::make_plan(program, placement, ranks, scope_, fetch);
+      if (between_ranks::has_sums(program)) {
+        ProgramDesc marked = program;
+        std::vector<std::int64_t> places(placement.begin(), placement.end());
+        detail::check_assignment(placement, program.blocks[0].ops.size(), communicator_.size());
+        between_ranks::mark_phases(marked, places);
+        plan_ = between_ranks::make_plan(marked, places, ranks, scope_, fetch);
+        pipelined.data()[0] = 1;
+      } else {
+        plan_ = between_ranks::make_plan(program, placement, ranks, scope_, fetch);
+      }
       parts = between_ranks::encode(plan_);
       destinations.resize(ranks);
       std::iota(destinations.begin(), destinations.end(), std::int64_t{0});
     });
+    broadcast_into(communicator_, 0, pipelined);
+    is_pipeline_ = pipelined.data()[0] != 0;
     const auto own = all_to_all(communicator_, parts, destinations);
     together(communicator_, [&] {
       part_ = between_ranks::decode_part(own);
@@ -238,7 +362,8 @@ class PreparedProgram {
 
   void forget() noexcept {
     fed_.clear();
-    program_.reset();
+    for (auto& program : programs_) program.reset();
+    sums_.reset();
     links_.reset();
   }
 
@@ -247,8 +372,13 @@ class PreparedProgram {
   between_ranks::WorkerPlan plan_;  ///< on rank 0
   between_ranks::WorkerPart part_;
   std::optional<between_ranks::InScope<between_ranks::Links>> links_;
-  std::optional<lod::PreparedProgram<E>> program_;
-  std::list<LoDTensor<std::uint8_t>> names_;  ///< of what is fed
+  bool is_pipeline_ = false;
+  std::optional<between_ranks::InScope<between_ranks::Sums<E>>> sums_;         ///< in a pipeline
+  std::array<std::optional<lod::PreparedProgram<E>>, Phase::count> programs_;  ///< of phases; else only one
+  std::array<std::set<std::string>, Phase::count> reads_;                      ///< what phases are fed
+  std::vector<std::string> kept_;                                              ///< for the backward pass
+  std::vector<std::pair<std::size_t, std::size_t>> places_;  ///< of what is fetched: the phase, and which of its
+  std::list<LoDTensor<std::uint8_t>> names_;                 ///< of what is fed
   std::list<Pending<void>> fed_;
   std::vector<AnyLoDTensor> fetched_;
 };

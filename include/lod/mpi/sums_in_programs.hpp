@@ -38,6 +38,13 @@
 #include <utility>
 #include <vector>
 
+namespace lod::inline LOD_INTERFACE::between_ranks {
+
+/// Up to how many bytes dense variables are joined, unless a user says otherwise.
+inline constexpr std::int64_t usual_joined_bytes = std::int64_t{1} << 18;
+
+}  // namespace lod::inline LOD_INTERFACE::between_ranks
+
 namespace lod::inline LOD_INTERFACE::between_ranks::inline LOD_TARGET {
 
 /// A variable that is summed over ranks, as it is described.
@@ -218,17 +225,14 @@ class Sums {
   Sums& operator=(const Sums&) = delete;
   ~Sums() { end(nullptr); }
 
-  /// Begins a run over so many parts.
-  void begin(std::size_t parts) noexcept {
-    parts_left_ = parts;
-    another_failed_ = false;
-  }
-  /// Begins a part.
-  void begin_part() noexcept { --parts_left_; }
+  /// Begins a run.
+  void begin() noexcept { another_failed_ = false; }
+  /// Begins a part: whether it is the last one.
+  void begin_part(bool is_last) noexcept { is_last_part_ = is_last; }
   /// This rank's value of summand i; summands come in order. With the last one of a sum, in the last part, it begins.
   void add(std::size_t i, const Variable& variable) {
     sums_[places_[i].sum].sum->add(places_[i].summand, variable);
-    if (parts_left_ > 0) return;
+    if (!is_last_part_) return;
     while (started_ < sums_.size() && sums_[started_].last <= i) start();
   }
   /// Lets sums that have begun go on.
@@ -309,7 +313,7 @@ class Sums {
   std::vector<Place> places_;  ///< of each summand
   std::vector<One> sums_;
   std::size_t started_ = 0;
-  std::size_t parts_left_ = 0;
+  bool is_last_part_ = false;
   bool another_failed_ = false;
 };
 
@@ -343,12 +347,13 @@ void add_operators_of_sums() {
                         .infer = infer_sums});
   add_operator_once<E>("c_sync_comm_stream", {.prepare = [sums_of](const OperatorArguments& op) -> RunOperator<E> {
                                                 const Slot sums = sums_of(op), out = op.outputs("Out");
+                                                const auto first = static_cast<std::size_t>(op.attr("number", 0));
                                                 return [=](OperatorCall<E>& call) {
                                                   if (!sums) return;
                                                   Sums<E>& all = InScope<Sums<E>>::of(call.variable(sums));
                                                   all.wait();
                                                   for (std::size_t i = 0; i < out.size; ++i)
-                                                    all.give(i, call.variable(out, i));
+                                                    all.give(first + i, call.variable(out, i));
                                                 };
                                               },
                                               .infer = infer_sums});

@@ -95,10 +95,12 @@ class Links {
     block.ops = std::move(ops);
   }
 
-  /// Begins a run.
-  void begin() {
+  /// Lets the value of a link go once in a run, however many parts the batch has.
+  void once_in_run(std::size_t i) { links_[i].is_of_run = true; }
+  /// Begins a run with a batch in so many parts.
+  void begin(std::int64_t parts) {
     another_failed_ = false;
-    for (Link& link : links_) link.done = false;
+    for (Link& link : links_) link.left = link.is_of_run ? 1 : parts;
   }
   /// Whether a value did not come since its sender has failed.
   bool another_failed() const noexcept { return another_failed_; }
@@ -113,30 +115,30 @@ class Links {
     if (variable.holds<AnySelectedRows>()) {
       const auto& rows = variable.get<AnySelectedRows>();
       auto copy = AnySelectedRows(rows.rows(), rows.height(), copy_of(rows.value()));
-      link.done = true;
+      --link.left;
       start(std::move(copy));
     } else if (variable.holds<std::vector<AnyLoDTensor>>()) {
       std::vector<AnyLoDTensor> copies;
       for (const AnyLoDTensor& x : variable.get<std::vector<AnyLoDTensor>>()) copies.push_back(copy_of(x));
-      link.done = true;
+      --link.left;
       start(one_number(static_cast<std::int64_t>(copies.size())));
       for (AnyLoDTensor& x : copies) start(std::move(x));
     } else if (variable.holds<RankTable>()) {
       const auto& table = variable.get<RankTable>();
       LoD ranked = table.lod();
-      link.done = true;
+      --link.left;
       start(std::move(ranked));
       start(one_number(table.level()));
     } else {
       auto copy = copy_of(variable.get<AnyLoDTensor>());
-      link.done = true;
+      --link.left;
       start(std::move(copy));
     }
   }
   /// Waits for a value. Throws RankError if the sender has failed.
   void receive(Variable& variable, std::size_t i) {
     Link& link = links_[i];
-    link.done = true;
+    --link.left;
     const auto take = [&](auto& y) { mpi::receive_into(communicator_, link.peer, link.tag, y); };
     try {
       if (variable.holds<AnySelectedRows>()) {
@@ -154,19 +156,22 @@ class Links {
       throw;
     }
   }
-  /// Ends a run. After an error, tells those who wait for a value that there will be none, and drops what comes: so
-  /// nobody waits for ever, and no message is left for the next run.
-  void end(const BlockDesc& block, const std::exception_ptr& error) noexcept {
+  /// Ends what goes once in a run, or what goes for each part. After an error, tells those who wait for a value that
+  /// there will be none, and drops what comes: so nobody waits for ever, and no message is left for the next run.
+  void end(const BlockDesc& block, const std::exception_ptr& error, bool is_of_run) noexcept {
     const Failure failure{error};
     const bool another_failed = another_failed_;
     if (error) {
       for (const Link& link : links_) {
-        if (link.done || !link.sends) continue;
-        under_way_.emplace_back(communicator_,
-                                std::make_unique<Sending<Failure>>(communicator_, failure, link.peer, link.tag));
+        if (link.is_of_run != is_of_run) continue;
+        for (std::int64_t i = 0; link.sends && i < link.left; ++i) {
+          under_way_.emplace_back(communicator_,
+                                  std::make_unique<Sending<Failure>>(communicator_, failure, link.peer, link.tag));
+        }
       }
       for (Link& link : links_) {
-        if (!link.done && !link.sends) drop(block, link);
+        if (link.is_of_run != is_of_run) continue;
+        for (std::int64_t left = link.sends ? 0 : link.left; left > 0; --left) drop(block, link);
       }
       another_failed_ = another_failed;
     }
@@ -186,7 +191,8 @@ class Links {
     int peer = 0;
     bool sends = false;
     int tag = 0;
-    bool done = false;
+    bool is_of_run = false;
+    std::int64_t left = 0;  ///< so many values are still to go in this run
   };
 
   void add(const Transfer& transfer, int peer, bool sends) { links_.push_back({transfer.variable, peer, sends}); }
