@@ -40,7 +40,8 @@ void run() {
   check(same(here(y), batch), "all_to_all");
   check(same(here(lod::nccl::all_to_all_grad(ranks, y, batch.lod(), {0, 0, 0})), batch), "all_to_all_grad");
 
-  const lod::SelectedRows<float> found({7, 2, 7}, 9, batch.between(0, 1).view().with_lod(lod::LoD()));
+  const lod::SelectedRows<float> found({7, 2, 7}, 9,
+                                       lod::LoDTensor<float>(batch.between(0, 1).view().with_lod(lod::LoD())));
   const auto g = lod::to<lod::Cuda>(executor, found);
   const auto expected = lod::merge_add(found);
   for (const auto& sum : {here(lod::nccl::all_reduce(ranks, g)), here(lod::nccl::all_reduce_and_wait(ranks, g))}) {

@@ -11,6 +11,7 @@ set(permissions OMPI_ALLOW_RUN_AS_ROOT=1 OMPI_ALLOW_RUN_AS_ROOT_CONFIRM=1 OMPI_M
 # lodtensor_test_on_ranks(<room> <target> [HOW <words>] [ENVIRONMENT <variable>] <number of ranks>...): a test for each
 # number, in which mpirun runs the target.
 function(lodtensor_test_on_ranks room target)
+  add_dependencies(tests ${target})
   cmake_parse_arguments(PARSE_ARGV 2 arg "" "HOW;ENVIRONMENT" "")
   foreach(size IN LISTS arg_UNPARSED_ARGUMENTS)
     set(name "${room}/${arg_HOW}on ${size} ranks")

@@ -105,7 +105,8 @@ class Communicator {
     between_ranks::check(MPI_Bcast(&id, sizeof id, MPI_BYTE, 0, of_hosts.handle), "MPI_Bcast");
     mpi::together(hosts, [&] {
       const detail::CurrentDevice current(executor.ordinal());
-      between_gpus::check(ncclCommInitRank(&group_->handle, hosts.size(), id, hosts.rank()), "ncclCommInitRank");
+      const ncclResult_t code = ncclCommInitRank(&group_->handle, hosts.size(), id, hosts.rank());
+      between_gpus::check(code, "ncclCommInitRank", group_->handle);
       group_->owned = true;
     });
   }
