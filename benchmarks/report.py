@@ -547,7 +547,7 @@ def _details(records: Sequence[Record]) -> str:
     return f"<details><summary>Every result</summary>{table(head, rows, numbers=(3, 4, 5, 6, 7))}</details>"
 
 
-# The picture of the README
+# The picture of docs/speed.md
 
 
 def write_summary_svg(run: Run, path: Path) -> None:

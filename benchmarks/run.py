@@ -742,7 +742,7 @@ def parse(arguments: Sequence[str]) -> argparse.Namespace:
     )
     add("--html", type=Path, metavar="FILE", help="with --compare: write a page too")
     add(
-        "--summary-svg", type=Path, metavar="PATH", help="write a picture of the main results too, as the README has it"
+        "--summary-svg", type=Path, metavar="PATH", help="write a picture of the main results too, as docs/speed.md has it"
     )
     options = parser.parse_args(arguments)
     if options.html and not options.compare:

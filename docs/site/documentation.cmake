@@ -41,7 +41,7 @@ set(DOXYGEN_GENERATE_TREEVIEW YES)
 
 file(GLOB guide CONFIGURE_DEPENDS "${PROJECT_SOURCE_DIR}/docs/guide/*.md")
 file(GLOB reports CONFIGURE_DEPENDS "${PROJECT_SOURCE_DIR}/benchmarks/results/*.md")  # to which pages link
-set(pages README.md ${guide} examples/nested_rnn/README.md examples/tagger/README.md
+set(pages README.md docs/overview.md docs/speed.md ${guide} examples/nested_rnn/README.md examples/tagger/README.md
   examples/transformer/README.md examples/lac/README.md examples/python/README.md CONTRIBUTING.md
   .github/SECURITY.md .github/CODE_OF_CONDUCT.md CHANGELOG.md ${reports})
 
