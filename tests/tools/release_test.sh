@@ -4,6 +4,10 @@
 # a tag that is there.
 set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/../.."
+if ! command -v git >/dev/null; then
+  echo "skipped: there is no git"
+  exit
+fi
 scratch=$(mktemp -d)
 trap 'rm -rf "$scratch"' EXIT
 cp --parents tools/release tools/lint tools/packages/vcpkg/vcpkg.json tools/packages/debian/changelog docs/CITATION.cff \

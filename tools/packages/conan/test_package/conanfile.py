@@ -1,4 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
+"""The project of tests/consumers that an installed library is tested with, on the package."""
+
 import os
 
 from conan import ConanFile
@@ -18,7 +20,7 @@ class Consumer(ConanFile):
 
     def build(self):
         cmake = CMake(self)
-        cmake.configure()
+        cmake.configure(build_script_folder=os.path.join(self.recipe_folder, "../../../../tests/consumers/find_package"))
         cmake.build()
 
     def test(self):
