@@ -33,7 +33,8 @@ install(FILES
   DESTINATION "${lodtensor_package_folder}")
 
 # From there, cmake/lodtensorComponents.cmake finds them.
-install(FILES tools/gdb/lodtensor.py tools/gdb/debug_gdb_scripts.cpp DESTINATION "${CMAKE_INSTALL_DATADIR}/lodtensor/gdb")
+install(FILES tools/gdb/lodtensor.py tools/gdb/debug_gdb_scripts.cpp
+  DESTINATION "${CMAKE_INSTALL_DATADIR}/lodtensor/gdb")
 
 # The program lodinfo, where the examples are built: `cmake --install <folder> --component lodinfo`. It is not in the
 # Debian package, which is for all architectures.

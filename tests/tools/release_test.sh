@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: Apache-2.0
-# tools/release in a repository that has what it reads: what it says to a commit that is no release, of one that is, and of
-# a tag that is there.
+# tools/release in a repository that has what it reads: what it says of a commit that is no release, of one that is, and
+# where the tag is there.
 set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/../.."
 if ! command -v git >/dev/null; then

@@ -6,9 +6,9 @@
     $1 = lod::LoDTensor<float>, 6 rows of {2}, lengths {{3, 0}, {3}} = {<0, 0> = {{0, 1}, {2, 3}, {4, 5}}, <0, 1> = {},
       <1, 0> = {{6, 7}, {8, 9}, {10, 11}}}
 
-A LoD is drawn as nested lists of the lengths of its innermost sequences; values stand by sequence, each after its branch;
-rows and offsets of a part are numbered as in the whole. Only memory is read, and no function of the program is called,
-so that core files do as well. What is longer than `print elements` is cut there. `print /r` shows members.
+A LoD is drawn as nested lists of the lengths of its innermost sequences; values stand by sequence, each after its
+branch; rows and offsets of a part are numbered as in the whole. Only memory is read, and no function of the program is
+called, so that core files do as well. What is longer than `print elements` is cut there. `print /r` shows members.
 """
 
 import itertools
