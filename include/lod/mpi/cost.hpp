@@ -80,7 +80,7 @@ inline mpi::Cost cost_of_two_steps(int ranks, std::int64_t bytes) noexcept {
   const std::int64_t width = Grid::width(ranks), lines = (ranks + width - 1) / width;
   // A block does not move in the first step in the first column, and in the second one in the first line.
   const std::int64_t moves = (ranks - lines) + (ranks - width);
-  return {0, 0, bytes > 0 ? width - 1 + lines - 1 : 0, moves * bytes, 2};
+  return {0, 0, bytes > 0 ? width - 1 + lines - 1 : 0, moves * bytes, lines > 1 ? 2 : 1};
 }
 inline mpi::Cost cost_of_blocks(int ranks, std::initializer_list<std::int64_t> parts, int two_steps_from) noexcept {
   std::int64_t bytes = 0;
