@@ -131,8 +131,9 @@ class Ranks final : public Workers {
   }
   void add_up_gradients(Network<float>& network) override {
     const std::span mine(dense_.data(), words_.size());
+    auto others = lod::mpi::start_all_reduce_into(ranks_, mine, {.fixed_tree = true}, dense_sum_);
     lod::mpi::all_reduce_into(ranks_, words_, {.fixed_tree = true}, network.word_gradient);
-    lod::mpi::all_reduce_into(ranks_, mine, {.fixed_tree = true}, dense_sum_);
+    others.wait();
     const float* from = std::as_const(dense_sum_).data();
     for (const auto& [name, gradient] : network.dense_gradient.by_name()) {
       std::copy_n(from, gradient->values().size(), gradient->data());

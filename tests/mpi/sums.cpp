@@ -127,6 +127,15 @@ TEST_CASE("all_reduce: with a fixed tree the same bits whichever ranks have the 
       if (same.empty()) same.emplace_back();
       mpi::all_reduce_into(by, std::span(same).first(parts.size()), {.fixed_tree = true}, same.front());
       CHECK(same_bits(same.front(), expected));
+      // Two that do not wait for each other.
+      LoDTensor<T> first, second;
+      auto first_sum = mpi::start_all_reduce_into(by, parts, {.fixed_tree = true}, first);
+      auto second_sum = mpi::start_all_reduce_into(by, parts, {.fixed_tree = true}, second);
+      if (ranks.rank() % 2) first_sum.wait();
+      second_sum.wait();
+      if (ranks.rank() % 2 == 0) first_sum.wait();
+      CHECK(same_bits(first, expected));
+      CHECK(same_bits(second, expected));
       // Otherwise close to it, and the same on all ranks.
       const auto sum = mpi::all_reduce(by, parts);
       CHECK(same_bits(mpi::broadcast(ranks, 0, sum), sum));

@@ -23,6 +23,7 @@
 #include <cstdint>
 #include <cstring>
 #include <exception>
+#include <memory>
 #include <optional>
 #include <span>
 #include <utility>
@@ -253,6 +254,16 @@ template <between_ranks::PartsOfTensor Xs>
   auto y = between_ranks::made<between_ranks::Arriving<between_ranks::PartOf<Xs>>>(communicator);
   all_reduce_into(communicator, parts, options, y);
   return y;
+}
+/// `all_reduce_into` of several parts that does not wait. The parts, and `y`, are used until it has ended.
+template <between_ranks::PartsOfTensor Xs>
+[[nodiscard]] Pending<void> start_all_reduce_into(const Communicator& communicator, const Xs& parts,
+                                                  const AllReduceOptions& options,
+                                                  between_ranks::Arriving<between_ranks::PartOf<Xs>>& y) {
+  between_ranks::check_device<between_ranks::PartOf<Xs>>();
+  using T = value_type_t<between_ranks::PartOf<Xs>>;
+  return {communicator, std::make_unique<between_ranks::DenseReduction<T>>(
+                            communicator, between_ranks::views_of<T>(parts), options, y)};
 }
 
 }  // namespace lod::inline LOD_INTERFACE::mpi::inline LOD_TARGET
