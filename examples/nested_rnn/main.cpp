@@ -330,7 +330,7 @@ int train(const Options& options, Workers& workers) {
     const double rate = 0.5 * (1 - 0.8 * (epoch - 1) / options.epochs);
     Sections sections = gather(all, state.order);
     forget_words(sections.words, unknown_word, 0.3, state.random);
-    if (workers.count() > 0) sections = gather(sections, workers.arranged(sections.words, options.batch));
+    sections = gather(sections, workers.arranged(sections.words, options.batch));
     // mpirun lets its processes write to a terminal, wherever their output goes then.
     const Result trained =
         run(executor, workers, network, sections, options.batch, rate, workers.count() > 0 ? nullptr : title.c_str());
