@@ -2,6 +2,10 @@
 # Tests of programs of several processes.
 include_guard()
 
+# Some MPIs spin while they wait, which takes minutes where there are more processes than processors.
+set(LODTENSOR_TIMEOUT_ON_RANKS 120 CACHE STRING "How many seconds a test of several processes may take")
+mark_as_advanced(LODTENSOR_TIMEOUT_ON_RANKS)
+
 # Open MPI starts more processes than there are processors, and any as root, only where it is told to; MPICH asks for no
 # permission.
 set(permissions OMPI_ALLOW_RUN_AS_ROOT=1 OMPI_ALLOW_RUN_AS_ROOT_CONFIRM=1 OMPI_MCA_rmaps_base_oversubscribe=1
@@ -19,6 +23,6 @@ function(lodtensor_test_on_ranks room target)
       $<TARGET_FILE:${target}> ${MPIEXEC_POSTFLAGS})
     # A rank that waits for ever keeps the others.
     set_tests_properties("${name}" PROPERTIES ENVIRONMENT "${permissions};${arg_ENVIRONMENT}" PROCESSORS ${size}
-      TIMEOUT 120)
+      TIMEOUT ${LODTENSOR_TIMEOUT_ON_RANKS})
   endforeach()
 endfunction()
