@@ -9,11 +9,7 @@
 
 using lod::LoDTensor;
 using lod::SelectedRows;
-using lod_test::Gpus;
-using lod_test::own;
-using lod_test::same_bits;
-using lod_test::same_rows;
-using lod_test::without_waiting;
+using namespace lod_test;
 namespace mpi = lod::mpi;
 namespace nccl = lod::nccl;
 
