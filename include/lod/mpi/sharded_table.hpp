@@ -89,7 +89,7 @@ class ShardedTable {
   /// gradients of this table have as their height.
   std::int64_t height() const noexcept { return shard_.options.height; }
   /// The shape of a row.
-  const Shape& row_shape() const noexcept LOD_LIFETIMEBOUND { return shard_.rows.row_shape(); }
+  Shape row_shape() const noexcept { return shard_.rows.row_shape(); }
   /// The rank that has the row of an id, which must be from 0 to height() - 1. Not collective.
   int owner(std::int64_t id) const noexcept { return static_cast<int>(shard_.owner(id)); }
 

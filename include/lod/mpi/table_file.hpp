@@ -177,7 +177,7 @@ void load_shard(Shard& shard, const std::string& path) {
     if (!names_of_states(first).empty()) optimizer = first;
   }
   const auto names = names_of_states(optimizer);
-  const Shape& row_shape = shard.rows.row_shape();
+  const Shape row_shape = shard.rows.row_shape();  // a copy: that of the rows goes when they move
   if (!file.contains(name_of_part("rows", 0))) wrong("rows.0", "there is no such variable, expected rows of a table");
   for (int part = 0; file.contains(name_of_part("rows", part)); ++part) {
     const std::string name = name_of_part("rows", part);
