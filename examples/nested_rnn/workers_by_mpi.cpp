@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "workers.hpp"
 #include <lod/mpi.hpp>
-#include <lod/mpi/checkpoint.hpp>
+#include <lod/mpi_files.hpp>
 
 #include <algorithm>
 #include <cstdlib>

@@ -7,10 +7,17 @@
 #  define LOD_CPU_LIBRARY
 #endif
 #include <lod/cpu.hpp>
+#include <lod/program/backward_inl.hpp>
+#include <lod/program/infer_shapes_inl.hpp>
 #include <lod/program/interpreter.hpp>
+#include <lod/program/minimize_inl.hpp>
 #include <lod/program/operators/all.hpp>
 #include <lod/program/operators/compiled.hpp>
 #include <lod/program/operators/inference.hpp>
+#include <lod/program/prune_inl.hpp>
+#include <lod/program/scope_inl.hpp>
+#include <lod/program/trace_inl.hpp>
+#include <lod/program/variable_inl.hpp>
 
 namespace lod::inline LOD_INTERFACE::compiled {
 
@@ -25,3 +32,10 @@ std::unique_ptr<lod::detail::ProgramToRun> prepare(const CpuExecutor& executor, 
 }
 
 }  // namespace lod::inline LOD_INTERFACE::compiled
+
+namespace lod::inline LOD_INTERFACE::detail {
+
+template std::vector<ParameterGradient> append_backward<CpuExecutor>(ProgramDesc& program, std::string_view loss,
+                                                                     const BackwardOptions& options);
+
+}  // namespace lod::inline LOD_INTERFACE::detail

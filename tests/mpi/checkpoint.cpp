@@ -4,7 +4,7 @@
 #include "support/element_types.hpp"
 #include "support/interrupted_writers.hpp"
 #include "support/temporary_folder.hpp"
-#include <lod/mpi/checkpoint.hpp>
+#include <lod/mpi_files.hpp>
 
 #include <algorithm>
 #include <cmath>

@@ -4,7 +4,7 @@
 ///   keep_saving FILE          writes them, of growing numbers, until it is killed
 ///   keep_saving --check FILE  fails unless the one that is there is whole
 #include <lod/mpi.hpp>
-#include <lod/mpi/checkpoint.hpp>
+#include <lod/mpi_files.hpp>
 
 #include <algorithm>
 #include <cstdint>

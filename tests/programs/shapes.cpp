@@ -6,6 +6,7 @@
 #include "support/operator_samples.hpp"
 
 #include <doctest/doctest.h>
+#include <lod/program/trace_sums.hpp>
 
 #include <chrono>
 #include <cstddef>

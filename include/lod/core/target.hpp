@@ -235,6 +235,19 @@
   LOD_TAGGED ~Class() = default
 // NOLINTEND(bugprone-macro-parentheses)
 
+// Some functions for programs take long to compile, and nothing of what they do depends on flags. Files that are linked
+// with a library of the operators of programs have them from there, without a word for flags in their names; others
+// compile them. LOD_PROGRAMS begins their declarations, LOD_PROGRAMS_INLINE their definitions, which are in headers
+// named *_inl.hpp.
+#if defined(LOD_CPU_LIBRARY) || defined(LOD_OPERATORS_LIBRARY)
+#  define LOD_PROGRAMS_ARE_COMPILED
+#  define LOD_PROGRAMS
+#  define LOD_PROGRAMS_INLINE
+#else
+#  define LOD_PROGRAMS LOD_TAGGED
+#  define LOD_PROGRAMS_INLINE inline
+#endif
+
 namespace lod::inline LOD_INTERFACE::detail::inline LOD_TARGET {
 /// An argument of templates that are to have a name for each set of flags.
 struct Flags {};

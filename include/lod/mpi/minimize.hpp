@@ -178,9 +178,7 @@ std::vector<ParameterGradient> minimize(ProgramDesc& program, ProgramDesc& start
   between_ranks::LossOfRanks<E> of_ranks(copy, loss);
   auto pairs = append_backward<E>(copy, of_ranks.sum(), options.backward);
   of_ranks.sum_up(pairs);
-  detail::Minimizer made(std::move(copy), std::move(pairs), startup, options);
-  made.update(optimizer);
-  return std::move(made).take(program, startup);
+  return detail::add_updates(program, startup, std::move(copy), std::move(pairs), optimizer, options);
 }
 
 }  // namespace lod::inline LOD_INTERFACE::mpi::inline LOD_TARGET

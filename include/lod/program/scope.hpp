@@ -28,7 +28,7 @@
 namespace lod::inline LOD_INTERFACE {
 
 class Scope;
-LOD_TAGGED void create_variables(Scope& scope, const BlockDesc& block, std::pmr::memory_resource* resource);
+LOD_PROGRAMS void create_variables(Scope& scope, const BlockDesc& block, std::pmr::memory_resource* resource);
 
 /// Variables by name, an enclosing scope, and inner scopes. Looks for a name in itself, then outwards; creates only in
 /// itself, where a new variable hides those of the same name further out.
@@ -165,24 +165,11 @@ class Scope {
 /// Throws ShapeMismatch for a variable that already exists with another type, and what `Variable::create` throws; then
 /// no variable has been created. Memory of tensors comes from `resource`. Semantics: PaddlePaddle's
 /// Executor::CreateVariables.
-LOD_TAGGED inline void create_variables(Scope& scope, const BlockDesc& block,
-                                        std::pmr::memory_resource* resource = Cpu::default_resource()) {
-  Scope& root = scope.root();
-  Scope::Variables local, persistable;
-  for (const VarDesc& desc : block.vars) {
-    Scope& home = desc.persistable ? root : scope;
-    Scope::Variables& fresh = &home == &scope ? local : persistable;
-    const Variable* known = home.find_local(desc.name);
-    if (const auto found = fresh.find(desc.name); !known && found != fresh.end()) known = &found->second;
-    if (!known) {
-      fresh.emplace(desc.name, Variable::create(desc, resource));
-    } else if (known->type() != desc.type.type) {
-      throw ShapeMismatch(detail::text({"variable '", desc.name, "': expected type ", to_string(desc.type.type),
-                                        ", found ", to_string(known->type())}));
-    }
-  }
-  scope.variables_.merge(local);
-  root.variables_.merge(persistable);
-}
+LOD_PROGRAMS void create_variables(Scope& scope, const BlockDesc& block,
+                                   std::pmr::memory_resource* resource = Cpu::default_resource());
 
 }  // namespace lod::inline LOD_INTERFACE
+
+#ifndef LOD_PROGRAMS_ARE_COMPILED
+#  include <lod/program/scope_inl.hpp>
+#endif

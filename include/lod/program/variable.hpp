@@ -16,7 +16,6 @@
 #include <lod/core/selected_rows.hpp>
 #include <lod/core/shape.hpp>
 #include <lod/core/target.hpp>
-#include <lod/ops/infer.hpp>
 #include <lod/program/reader.hpp>
 
 #include <any>
@@ -40,6 +39,11 @@ namespace lod::inline LOD_INTERFACE {
 class Channel;
 class Scope;
 class Variable;
+
+namespace detail {
+/// See `describe`.
+LOD_PROGRAMS VarType type_of(const Variable& variable);
+}  // namespace detail
 
 /// A place where operators work: an element of a PLACE_LIST.
 struct Place {
@@ -169,38 +173,10 @@ struct ContentsOf<float> : ContentsOfNumber<float> {};
 template <>
 struct ContentsOf<double> : ContentsOfNumber<double> {};
 
-/// `levels` levels without sequences, for a description, which does not say where sequences end.
-LOD_TAGGED inline LoD levels_without_sequences(int levels, const char* what) {
-  if (levels < 0 || levels > max_levels) {
-    throw ShapeMismatch(detail::text({what, ": lod_level ", levels, ", expected 0 to ", max_levels}));
-  }
-  return LoD::from_offsets(std::vector<std::vector<std::int64_t>>(static_cast<std::size_t>(levels), {0}));
-}
-
-/// Zeros of the described shape. Unknown dimensions are taken as 0, so that there are no elements.
-LOD_TAGGED inline AnyLoDTensor tensor_as_described(LoDTensorDesc desc, const char* what,
-                                                   std::pmr::memory_resource* resource) {
-  if (desc.tensor.dims.empty()) desc.tensor.dims = {1};  // a scalar is one row
-  infer::Batch batch(desc, what);
-  bool is_known = batch.rows != infer::unknown;
-  for (std::int64_t& dim : batch.row_shape) {
-    is_known = is_known && dim != infer::unknown;
-    if (dim == infer::unknown) dim = 0;
-  }
-  const std::int64_t rows = is_known && batch.levels == 0 ? batch.rows : 0;
-  LoD lod = levels_without_sequences(batch.levels, what);
-  AnyLoDTensor tensor;
-  try {
-    tensor = AnyLoDTensor(batch.type, std::move(lod), Shape(batch.row_shape), uninitialized, rows, resource);
-  } catch (const ShapeMismatch& error) {
-    throw ShapeMismatch(readable(text({what, ": ", error.what()})));
-  } catch (const std::invalid_argument& error) {
-    throw std::invalid_argument(text({what, ": ", error.what()}));
-  }
-  const auto bytes = tensor.mutable_bytes();
-  if (!bytes.empty()) std::memset(bytes.data(), 0, bytes.size());
-  return tensor;
-}
+/// A number of any of these types: apart from the other contents of a variable, since it is copied as bytes.
+using Number = std::variant<bool, std::int16_t, std::int32_t, std::int64_t, float16, bfloat16, float, double,
+                            std::uint8_t, std::int8_t, std::uint32_t, std::uint64_t>;
+static_assert(std::is_trivially_copyable_v<Number>);
 
 }  // namespace detail
 
@@ -264,18 +240,12 @@ class Variable {
     }
   }
 
-  LOD_TAGGED Variable(const Variable&) = default;
-  LOD_TAGGED Variable(Variable&&) noexcept = default;
+  LOD_PROGRAMS Variable(const Variable&);
+  LOD_PROGRAMS Variable(Variable&&) noexcept;
   /// Keeps its name.
   LOD_TAGGED Variable& operator=(const Variable& other) { return *this = Variable(other); }
-  LOD_TAGGED Variable& operator=(Variable&& other) noexcept {
-    if (this != &other) {  // some of the contents would be empty afterwards
-      type_ = other.type_;
-      contents_ = std::move(other.contents_);
-    }
-    return *this;
-  }
-  LOD_TAGGED ~Variable() = default;
+  LOD_PROGRAMS Variable& operator=(Variable&& other) noexcept;
+  LOD_PROGRAMS ~Variable();
 
   /// An empty variable with the described name and type.
   ///
@@ -288,7 +258,8 @@ class Variable {
   /// throws; ShapeMismatch for a description of no tensor (a dimension or a lod_level below the minimum, more
   /// dimensions than a Shape has, more than `max_levels` levels, more values than memory can hold);
   /// std::invalid_argument as the constructor.
-  LOD_TAGGED static Variable create(const VarDesc& desc, std::pmr::memory_resource* resource = Cpu::default_resource());
+  LOD_PROGRAMS static Variable create(const VarDesc& desc,
+                                      std::pmr::memory_resource* resource = Cpu::default_resource());
 
   /// Its name.
   LOD_TAGGED const std::string& name() const noexcept { return name_; }
@@ -318,172 +289,35 @@ class Variable {
   using Contents =
       std::variant<AnyLoDTensor, AnySelectedRows, std::vector<AnyLoDTensor>, RankTable, std::vector<Scope*>,
                    std::vector<Place>, std::shared_ptr<Reader>, std::shared_ptr<Channel>, std::vector<Variable>,
-                   std::string, std::vector<std::string>, Vocabulary, std::any, bool, std::int16_t, std::int32_t,
-                   std::int64_t, float16, bfloat16, float, double, std::uint8_t, std::int8_t, std::uint32_t,
-                   std::uint64_t, detail::OnDevice>;
+                   std::string, std::vector<std::string>, Vocabulary, std::any, detail::OnDevice, detail::Number>;
 
   template <class X>
   LOD_TAGGED const X* find() const noexcept {
     if constexpr (detail::is_on_device<X>) {
       const auto* const there = std::get_if<detail::OnDevice>(&contents_);
       return there ? std::any_cast<X>(&there->contents) : nullptr;
+    } else if constexpr (std::is_constructible_v<detail::Number, std::in_place_type_t<X>>) {
+      const auto* const number = std::get_if<detail::Number>(&contents_);
+      return number ? std::get_if<X>(number) : nullptr;
     } else {
       return std::get_if<X>(&contents_);
     }
   }
 
-  LOD_TAGGED static Contents nothing(VarType::Type type, const std::string& name);
-  LOD_TAGGED [[noreturn, gnu::cold, gnu::noinline]] void throw_other(const char* expected) const {
-    const char* const found = std::visit([]<class X>(const X&) { return detail::ContentsOf<X>::name; }, contents_);
-    throw ShapeMismatch(detail::text(
-        {"variable '", name_, "': expected ", expected, ", found ", found, " (type ", to_string(type_), ")"}));
-  }
+  LOD_PROGRAMS static Contents nothing(VarType::Type type, const std::string& name);
+  LOD_PROGRAMS [[noreturn, gnu::cold]] void throw_other(const char* expected) const;
 
   std::string name_;
   VarType::Type type_;
   Contents contents_;
 };
 
-inline Variable::Contents Variable::nothing(VarType::Type type, const std::string& name) {
-  switch (type) {
-    case VarType::LOD_TENSOR:
-      return AnyLoDTensor();
-    case VarType::SELECTED_ROWS:
-      return AnySelectedRows();
-    case VarType::LOD_TENSOR_ARRAY:
-    case VarType::FEED_MINIBATCH:
-    case VarType::FETCH_LIST:
-    case VarType::FEED_LIST:
-      return std::vector<AnyLoDTensor>();
-    case VarType::LOD_RANK_TABLE:
-      return RankTable();
-    case VarType::STEP_SCOPES:
-      return std::vector<Scope*>();
-    case VarType::PLACE_LIST:
-      return std::vector<Place>();
-    case VarType::READER:
-      return std::shared_ptr<Reader>(std::make_shared<EmptyReader>());
-    case VarType::TUPLE:
-      return std::vector<Variable>();
-    case VarType::STRING:
-    case VarType::PSTRING:
-      return std::string();
-    case VarType::STRINGS:
-      return std::vector<std::string>();
-    case VarType::VOCAB:
-      return Vocabulary();
-    case VarType::BOOL:
-      return false;
-    case VarType::INT16:
-      return std::int16_t{0};
-    case VarType::INT32:
-      return std::int32_t{0};
-    case VarType::INT64:
-      return std::int64_t{0};
-    case VarType::FP16:
-      return float16();
-    case VarType::BF16:
-      return bfloat16();
-    case VarType::FP32:
-      return 0.0f;
-    case VarType::FP64:
-      return 0.0;
-    case VarType::UINT8:
-      return std::uint8_t{0};
-    case VarType::INT8:
-      return std::int8_t{0};
-    case VarType::UINT32:
-      return std::uint32_t{0};
-    case VarType::SIZE_T:
-    case VarType::UINT64:
-      return std::uint64_t{0};
-    case VarType::CHANNEL:
-      return std::shared_ptr<Channel>();
-    case VarType::RAW:
-    case VarType::SPARSE_COO:
-    case VarType::SPARSE_CSR:
-    case VarType::COMPLEX64:
-    case VarType::COMPLEX128:
-    case VarType::FP8_E4M3FN:
-    case VarType::FP8_E5M2:
-      return std::any();
-  }
-  throw std::invalid_argument(detail::readable(
-      detail::text({"variable '", name, "': ", static_cast<std::int32_t>(type), " is no VarType::Type"})));
-}
-
-inline Variable Variable::create(const VarDesc& desc, std::pmr::memory_resource* resource) {
-  Variable variable(desc.type.type, desc.name);
-  const std::string what = detail::text({"variable '", desc.name, "'"});
-  if (desc.type.type == VarType::LOD_TENSOR && desc.type.lod_tensor) {
-    variable.get<AnyLoDTensor>() = detail::tensor_as_described(*desc.type.lod_tensor, what.c_str(), resource);
-  } else if (desc.type.type == VarType::SELECTED_ROWS && desc.type.selected_rows) {
-    const TensorDesc& dense = *desc.type.selected_rows;
-    TensorDesc value{dense.data_type, dense.dims};
-    std::int64_t height = 0;
-    if (dense.dims.empty()) {
-      value.dims = {0};  // of no height: row-sparse values are not a scalar
-    } else {
-      infer::check_dims(dense.dims, what.c_str());
-      if (dense.dims.front() != infer::unknown) height = dense.dims.front();
-      value.dims.front() = 0;
-    }
-    variable.get<AnySelectedRows>() =
-        AnySelectedRows({}, height, detail::tensor_as_described({std::move(value)}, what.c_str(), resource));
-  } else if (desc.type.type == VarType::READER && desc.type.reader) {
-    variable.get<std::shared_ptr<Reader>>() = std::make_shared<EmptyReader>(*desc.type.reader);
-  } else if (desc.type.type == VarType::TUPLE && desc.type.tuple) {
-    auto& elements = variable.get<std::vector<Variable>>();
-    for (const VarType::Type type : desc.type.tuple->element_type) {
-      elements.emplace_back(type, detail::text({desc.name, "[", elements.size(), "]"}));
-    }
-  }
-  return variable;
-}
-
-namespace detail {
-
-/// What the tensors of an array have in common; nothing if there are none, or if they differ in data type or rank.
-LOD_TAGGED inline std::optional<LoDTensorArrayDesc> describe_elements(const std::vector<AnyLoDTensor>& array) {
-  if (array.empty()) return std::nullopt;
-  const LoDTensorDesc first = describe(array.front());
-  LoDTensorArrayDesc common{first.tensor, first.lod_level};
-  for (const AnyLoDTensor& element : array) {
-    const LoDTensorDesc desc = describe(element);
-    if (desc.tensor.data_type != common.tensor.data_type || desc.tensor.dims.size() != common.tensor.dims.size()) {
-      return std::nullopt;
-    }
-    for (std::size_t dim = 0; dim < desc.tensor.dims.size(); ++dim) {
-      if (desc.tensor.dims[dim] != common.tensor.dims[dim]) common.tensor.dims[dim] = infer::unknown;
-    }
-    if (desc.lod_level != common.lod_level) common.lod_level = -1;
-  }
-  return common;
-}
-
-}  // namespace detail
-
 /// The type of a variable, and what is known of its present value: for tensors what `describe` returns for them; for
 /// the tensors of an array what they have in common, with -1 where they differ (no details for an array without
 /// tensors, nor for one whose tensors differ in data type or rank). The other lists have no details.
 template <std::same_as<Variable> V>  // not of what a variable can be made from
 LOD_TAGGED VarType describe(const V& variable) {
-  VarType type{.type = variable.type()};
-  if (variable.type() == VarType::LOD_TENSOR) {
-    type.lod_tensor = describe(variable.template get<AnyLoDTensor>());
-  } else if (variable.type() == VarType::SELECTED_ROWS) {
-    type.selected_rows = describe(variable.template get<AnySelectedRows>());
-  } else if (variable.type() == VarType::LOD_TENSOR_ARRAY) {
-    type.tensor_array = detail::describe_elements(variable.template get<std::vector<AnyLoDTensor>>());
-  } else if (variable.type() == VarType::READER) {
-    if (const auto& reader = variable.template get<std::shared_ptr<Reader>>()) type.reader = reader->desc();
-  } else if (variable.type() == VarType::TUPLE) {
-    type.tuple.emplace();
-    for (const Variable& element : variable.template get<std::vector<Variable>>()) {
-      type.tuple->element_type.push_back(element.type());
-    }
-  }
-  return type;
+  return detail::type_of(variable);
 }
 /// The same as a variable of that name. Whether it is persistable, a parameter, ... is known only to its description.
 LOD_TAGGED inline VarDesc describe(std::string name, const Variable& variable) {
@@ -491,3 +325,7 @@ LOD_TAGGED inline VarDesc describe(std::string name, const Variable& variable) {
 }
 
 }  // namespace lod::inline LOD_INTERFACE
+
+#ifndef LOD_PROGRAMS_ARE_COMPILED
+#  include <lod/program/variable_inl.hpp>
+#endif
