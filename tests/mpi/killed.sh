@@ -23,8 +23,9 @@ fail() {
 
 # Ranks are somewhere below mpirun, as some MPIs have a process in between.
 ranks_below() {
-  local child
-  for child in $(cat "/proc/$1/task/"*/children 2>/dev/null); do
+  local child children
+  read -r -d '' -a children < <(cat "/proc/$1/task/"*/children 2>/dev/null) || true
+  for child in "${children[@]}"; do
     if [[ $(readlink "/proc/$child/exe") == "$(readlink -f "$program")" ]]; then
       echo "$child"
     else

@@ -4,9 +4,9 @@
 // operator gives what its rule says is checked where operators are tested (one_operator.hpp).
 #include "programs/one_operator.hpp"
 #include "support/operator_samples.hpp"
+#include <lod/program/trace_sums.hpp>
 
 #include <doctest/doctest.h>
-#include <lod/program/trace_sums.hpp>
 
 #include <chrono>
 #include <cstddef>
