@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """LoD tensors: batches of nested sequences of different lengths, without padding; and programs on them."""
 
-from . import _core, framework, layer, operator, optimizer
+from . import _core, framework, layer, neighbours, operator, optimizer
 from ._core import *  # noqa: F403
 from .framework import (
     STRING,
@@ -19,9 +19,10 @@ from .framework import (
     random_normal,
     random_uniform,
 )
+from .neighbours import *  # noqa: F403
 
 __all__ = [name for name in dir(_core) if not name.startswith("_") and name not in ("Program", "operator_types")] + [
     "STRING", "Block", "Dims", "InferShape", "Initializer", "Program", "Variable",
-    "append_backward", "constant", "default_program", "eval", "framework", "get_default_block", "layer", "operator",
-    "optimizer", "random_normal", "random_uniform",
+    "append_backward", "constant", "default_program", "eval", "framework", "get_default_block", "layer", "neighbours",
+    "operator", "optimizer", "random_normal", "random_uniform", *neighbours.__all__,
 ]  # fmt: skip
