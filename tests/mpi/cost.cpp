@@ -11,18 +11,11 @@ using lod::LoD;
 using lod::LoDTensor;
 using lod::SelectedRows;
 using lod_test::all_ranks;
+using lod_test::sent_in;
 namespace mpi = lod::mpi;
 
 namespace {
 
-/// What this rank sends in call().
-template <class Call>
-mpi::Traffic sent_in(const mpi::Communicator& ranks, const Call& call) {
-  const mpi::Traffic before = ranks.traffic();
-  call();
-  const mpi::Traffic& now = ranks.traffic();
-  return {now.collectives - before.collectives, now.messages - before.messages, now.bytes - before.bytes};
-}
 void check_cost(const mpi::Cost& cost, const mpi::Traffic& sent) {
   CHECK(sent.collectives == cost.collectives);
   CHECK(sent.messages == cost.messages);
@@ -37,7 +30,7 @@ constexpr std::int64_t row_bytes = 8 * sizeof(float);
 TEST_CASE("cost: together, scatter, gather, broadcast, all_gather, all_to_all send what it says") {
   const auto ranks = all_ranks();
   const int count = ranks.size(), from = lod_test::two_steps_from();
-  check_cost(mpi::cost_of_agreement(count, from), sent_in(ranks, [&] { mpi::together(ranks, [] {}); }));
+  check_cost(lod_test::cost_of_sizes(ranks), sent_in(ranks, [&] { mpi::together(ranks, [] {}); }));
   for (const std::int64_t rows : row_counts) {
     // A level of a sequence for each rank.
     const LoDTensor<float> x(LoD::from_lengths({std::vector<std::int64_t>(static_cast<std::size_t>(count), rows)}),
@@ -57,7 +50,7 @@ TEST_CASE("cost: together, scatter, gather, broadcast, all_gather, all_to_all se
     const auto scattered = sent_in(ranks, [&] { static_cast<void>(mpi::scatter(ranks, x, root)); });
     const auto broadcasted = sent_in(ranks, [&] { static_cast<void>(mpi::broadcast(ranks, root, one)); });
     const auto gathered = sent_in(ranks, [&] { static_cast<void>(mpi::gather(ranks, one, root)); });
-    const auto agreed = mpi::cost_of_agreement(count, from);
+    const auto agreed = lod_test::cost_of_sizes(ranks);
     if (ranks.rank() == root) {
       check_cost(mpi::cost_of_scatter(count, 2, bytes, from), scattered);
       check_cost(mpi::cost_of_broadcast(count, 2, bytes, from), broadcasted);
@@ -85,7 +78,7 @@ TEST_CASE("cost: of ranks that have nothing for each other, only that they have 
     CHECK(lod_test::same_bits(y, x));
     const auto none = x.between(0, 0);
     const auto sent = sent_in(ranks, [&] { y = mpi::scatter(ranks, none, 0); });
-    CHECK(sent.messages == mpi::cost_of_agreement(count, from).messages);
+    CHECK(sent.messages == lod_test::cost_of_sizes(ranks).messages);
     CHECK(lod_test::same_bits(y, none));
   }
 }

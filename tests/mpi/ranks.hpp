@@ -46,8 +46,21 @@ std::vector<lod::LoDTensor<T>> batches(Engine& engine, const lod::mpi::Communica
   return all;
 }
 
-/// The collectives of MPI that an operation begins with.
-inline std::int64_t collectives(const lod::mpi::Communicator& ranks) { return ranks.size() < two_steps_from() ? 1 : 0; }
+/// What an operation begins with: the sizes.
+inline lod::mpi::Cost cost_of_sizes(const lod::mpi::Communicator& ranks) {
+  return lod::mpi::cost_of_agreement(ranks.size(), two_steps_from());
+}
+/// The collectives of MPI among that.
+inline std::int64_t collectives(const lod::mpi::Communicator& ranks) { return cost_of_sizes(ranks).collectives; }
+
+/// What this rank sends in call().
+template <class Call>
+lod::mpi::Traffic sent_in(const lod::mpi::Communicator& ranks, const Call& call) {
+  const lod::mpi::Traffic before = ranks.traffic();
+  call();
+  const lod::mpi::Traffic& now = ranks.traffic();
+  return {now.collectives - before.collectives, now.messages - before.messages, now.bytes - before.bytes};
+}
 
 template <class X>
 const X& own(const std::vector<X>& all, const lod::mpi::Communicator& ranks) {

@@ -21,15 +21,6 @@ namespace mpi = lod::mpi;
 
 namespace {
 
-/// What a call sends from this rank.
-template <class Call>
-mpi::Traffic sent_by(const mpi::Communicator& ranks, const Call& call) {
-  const mpi::Traffic before = ranks.traffic();
-  call();
-  const mpi::Traffic& now = ranks.traffic();
-  return {now.collectives - before.collectives, now.messages - before.messages, now.bytes - before.bytes};
-}
-
 /// How many different ids of a batch a rank has the rows of.
 template <class Table>
 std::int64_t distinct_of(const Table& table, std::span<const std::int64_t> ids, int owner) {
@@ -149,8 +140,9 @@ TEST_CASE("ShardedTable: a look-up sends each different id once, and gets each r
   for_each_sample(8, 1, [&](Engine& engine, int levels) {
     RandomTable<float> table(ranks, {3}, {.height = 40}, usual_rows);
     const auto all = id_batches(engine, ranks, levels, 40, 7);
-    std::int64_t messages = others;  // whether it has failed
-    std::int64_t bytes = others * static_cast<std::int64_t>(sizeof(lod::between_ranks::Header)) + others * id_bytes;
+    const mpi::Cost sizes = lod_test::cost_of_sizes(ranks);
+    std::int64_t messages = sizes.messages + others;  // whether it has failed
+    std::int64_t bytes = sizes.bytes + others * id_bytes;
     for (int rank = 0; rank < ranks.size(); ++rank) {
       if (rank == ranks.rank()) continue;
       const std::int64_t wanted = distinct_of(table, own(all, ranks).values(), rank);
@@ -158,8 +150,8 @@ TEST_CASE("ShardedTable: a look-up sends each different id once, and gets each r
       messages += (wanted > 0 ? 1 : 0) + (given > 0 ? 1 : 0);
       bytes += wanted * id_bytes + given * row_bytes;
     }
-    const auto sent = sent_by(ranks, [&] { static_cast<void>(table.look_up(own(all, ranks))); });
-    CHECK(sent.collectives == 1);
+    const auto sent = lod_test::sent_in(ranks, [&] { static_cast<void>(table.look_up(own(all, ranks))); });
+    CHECK(sent.collectives == sizes.collectives);
     CHECK(sent.messages == messages);
     CHECK(sent.bytes == bytes);
   });
@@ -220,7 +212,8 @@ TEST_CASE(
     "ShardedTable: of a long sequence with wide rows each rank sends one row, of the sum, and no more bytes ever") {
   const auto ranks = all_ranks();
   const std::int64_t others = ranks.size() - 1;
-  const auto fixed = std::int64_t{sizeof(lod::between_ranks::Header)} * others + 8 * others;
+  const mpi::Cost sizes = lod_test::cost_of_sizes(ranks);
+  const std::int64_t fixed = sizes.bytes + 8 * others;
   std::vector<std::int64_t> many(300);
   std::iota(many.begin(), many.end(), 0);
   for (const bool is_wide : {false, true}) {
@@ -240,9 +233,9 @@ TEST_CASE(
       // Ids and the length of one part; one row back. Or distinct ids, and their rows.
       expected += is_wide ? 8 * (wanted + 1) + 4 * row_size : 8 * wanted + 4 * row_size * given;
     }
-    const auto sent = sent_by(ranks, [&] { static_cast<void>(table.pool(batch, PoolType::SUM)); });
+    const auto sent = lod_test::sent_in(ranks, [&] { static_cast<void>(table.pool(batch, PoolType::SUM)); });
     CHECK(sent.bytes == expected);
-    CHECK(sent.collectives == 1);
+    CHECK(sent.collectives == sizes.collectives);
   }
 }
 
