@@ -48,10 +48,9 @@ namespace mpi = lod::mpi;
 
 namespace {
 
-/// One process with whole batches.
-Outcome trained_alone(const Model& model, const Training& way, const std::vector<std::vector<Part>>& batches) {
-  ProgramDesc program = model.program, startup;
-  lod::minimize(program, startup, "loss", way.optimizer, way.options);
+/// What the programs do as those of one process, with whole batches.
+Outcome run_alone(const Model& model, const ProgramDesc& program, const ProgramDesc& startup,
+                  const std::vector<std::vector<Part>>& batches) {
   lod::Scope scope;
   fill_scope(model, startup, scope);
   Outcome outcome;
@@ -59,6 +58,12 @@ Outcome trained_alone(const Model& model, const Training& way, const std::vector
   for (const auto& parts : batches) outcome.losses.push_back(numbers_of(step.run(model.feed(joined(parts)))[0]));
   remember(program, scope, outcome);
   return outcome;
+}
+/// One process with whole batches.
+Outcome trained_alone(const Model& model, const Training& way, const std::vector<std::vector<Part>>& batches) {
+  ProgramDesc program = model.program, startup;
+  lod::minimize(program, startup, "loss", way.optimizer, way.options);
+  return run_alone(model, program, startup, batches);
 }
 /// The parts of this rank, if all are shared out at these places: those of rank r begin at cuts[r].
 std::vector<Part> parts_of(const mpi::Communicator& ranks, const std::vector<std::int64_t>& cuts,
@@ -263,13 +268,7 @@ TEST_CASE("minimize of several ranks: one process runs the program by itself") {
   const Outcome expected = trained_on(alone, model, way, batches, {0, parts_in_batch}, true, {});
   ProgramDesc program = model.program, startup;
   mpi::minimize(program, startup, "loss", way.optimizer);
-  lod::Scope scope;
-  fill_scope(model, startup, scope);
-  Outcome found;
-  lod::PreparedProgram step(lod::CpuExecutor(1), program, scope, {"loss"});
-  for (const auto& parts : batches) found.losses.push_back(numbers_of(step.run(model.feed(joined(parts)))[0]));
-  remember(program, scope, found);
-  check_same(found, expected);
+  check_same(run_alone(model, program, startup, batches), expected);
 }
 
 TEST_CASE("DataParallelProgram: row-sparse gradients travel by their rows") {
