@@ -157,7 +157,8 @@ TEST_CASE("ShardedTable: with a fixed order, training has the bits of one proces
       parts.push_back(
           lod::embedding_pool_grad(whole_y.between(from, to), batch.between(from, to), any, lod::PoolType::AVERAGE));
     }
-    lod::adagrad(whole.rows.value(), whole.first_state(), whole.at_positions(listed(parts)), {.learning_rate = 0.3});
+    const auto g = whole.at_positions(listed(parts));
+    lod::adagrad(whole.rows.value(), whole.first_state(), g, {.learning_rate = 0.3});
     const auto whole_x = lod::embedding(whole.rows.value(), positions);
     CHECK(same_bits(x, whole_x.between(begin, end)));
     lod::sgd(whole.rows.value(), lod::embedding_grad(whole_x, positions, whole.rows.size()), {.learning_rate = 0.1});

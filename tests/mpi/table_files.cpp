@@ -61,8 +61,8 @@ SelectedRows<float> gradient_on_first(const mpi::Communicator& ranks, int step) 
   return ranks.rank() == 0 ? gradient_of_step(step) : SelectedRows<float>({}, 100, {3});
 }
 void step_of_whole(WholeTable<float>& whole, int step) {
-  lod::adam(whole.rows.value(), whole.first_state(), whole.second_state(),
-            whole.at_positions(lod::merge_add(gradient_of_step(step))), {.learning_rate = 0.1, .step = step});
+  const auto g = whole.at_positions(lod::merge_add(gradient_of_step(step)));  // adds rows
+  lod::adam(whole.rows.value(), whole.first_state(), whole.second_state(), g, {.learning_rate = 0.1, .step = step});
 }
 
 }  // namespace
