@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 /// @file
-/// Descriptions between the ranks of MPI. Documented in <lod/mpi/descriptions.hpp>. Needs lodtensor::mpi and
+/// Descriptions between the ranks of MPI. Documented in <lod/mpi/carried_descriptions.hpp>. Needs lodtensor::mpi and
 /// lodtensor::proto.
 #pragma once
 
 #include <lod/mpi.hpp>
-#include <lod/mpi/descriptions.hpp>
+#include <lod/mpi/carried_descriptions.hpp>
