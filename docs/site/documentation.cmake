@@ -18,8 +18,8 @@ set(DOXYGEN_VERBATIM_VARS DOXYGEN_FILTER_PATTERNS)
 set(DOXYGEN_EXCLUDE_SYMBOLS lod::detail "lod::detail::*" lod::operation "lod::operation::*" lod::kernel "lod::kernel::*"
   lod::operators_of_programs "lod::operators_of_programs::*" lod::operators_by_dnnl
   "lod::operators_by_dnnl::*" lod::operators_by_blas
-  "lod::operators_by_blas::*" lod::between_ranks "lod::between_ranks::*" lod::Interpreter
-  lod::PreparedBlock lod::RunningProgram
+  "lod::operators_by_blas::*" lod::between_ranks "lod::between_ranks::*" lod::between_gpus "lod::between_gpus::*"
+  lod::Interpreter lod::PreparedBlock lod::RunningProgram
   lod::infer "lod::infer::*" "lod::proto::detail*" "lod::proto::Schema*" "lod::proto::EnumSchema*"
   "lod::paddle::detail*" "std::*")
 set(DOXYGEN_HIDE_FRIEND_COMPOUNDS YES)
@@ -42,8 +42,8 @@ set(DOXYGEN_GENERATE_TREEVIEW YES)
 file(GLOB guide CONFIGURE_DEPENDS "${PROJECT_SOURCE_DIR}/docs/guide/*.md")
 file(GLOB reports CONFIGURE_DEPENDS "${PROJECT_SOURCE_DIR}/benchmarks/results/*.md")  # to which pages link
 set(pages README.md docs/overview.md docs/speed.md ${guide} examples/nested_rnn/README.md examples/tagger/README.md
-  examples/transformer/README.md examples/lac/README.md examples/python/README.md CONTRIBUTING.md
-  .github/SECURITY.md .github/CODE_OF_CONDUCT.md CHANGELOG.md ${reports})
+  examples/transformer/README.md examples/sharded_table/README.md examples/lac/README.md examples/python/README.md
+  CONTRIBUTING.md .github/SECURITY.md .github/CODE_OF_CONDUCT.md CHANGELOG.md ${reports})
 
 # A page that the library writes itself: which operation takes which types.
 if(TARGET print_type_table)

@@ -4,7 +4,7 @@
 // operator gives what its rule says is checked where operators are tested (one_operator.hpp).
 #include "programs/one_operator.hpp"
 #include "support/operator_samples.hpp"
-#include <lod/program/trace_sums.hpp>
+#include <lod/program/trace.hpp>
 
 #include <doctest/doctest.h>
 

@@ -41,7 +41,7 @@ class Grid {
   }
   /// The place in a table of all columns and lines.
   LOD_TAGGED std::size_t place(int column, int line) const noexcept {
-    return static_cast<std::size_t>(column + line * width_);
+    return static_cast<std::size_t>(column) + static_cast<std::size_t>(line) * static_cast<std::size_t>(width_);
   }
   /// The same of a block that another rank sends through this one.
   LOD_TAGGED std::size_t place_between(int from, int to) const noexcept {

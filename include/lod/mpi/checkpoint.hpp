@@ -144,8 +144,8 @@ namespace lod::inline LOD_INTERFACE::mpi::inline LOD_TARGET {
 class CheckpointWriter {
  public:
   /// Begins such a file. Throws std::system_error.
-  explicit CheckpointWriter(const Communicator& ranks, std::string path, const SaveOptions& options = {})
-      : ranks_(ranks) {
+  explicit CheckpointWriter(Communicator ranks, std::string path, const SaveOptions& options = {})
+      : ranks_(std::move(ranks)) {
     together(ranks_, [&] {
       if (is_root()) writer_ = std::make_unique<FileWriter>(std::move(path), options);
     });

@@ -164,6 +164,7 @@ class PreparedProgram {
         (*sums_)->end(nullptr);
       }
       std::vector<AnyLoDTensor> fetched;
+      fetched.reserve(places_.size());
       for (const auto& [phase, which] : places_) fetched.push_back(of_phase[phase].at(which));
       bring_fetched(fetched);
     } catch (...) {

@@ -87,7 +87,7 @@ class SumOfDense final : public SumOfVariables {
 
   Operation operation() const noexcept override { return Operation::ALL_REDUCE; }
   void add(std::size_t i, const Variable& variable) override {
-    const AnyLoDTensor& x = variable.get<AnyLoDTensor>();
+    const auto& x = variable.get<AnyLoDTensor>();
     const Shape shape = x.shape();
     if (shape.elements() != summands_[i].shape.elements()) {
       throw ShapeMismatch(detail::text({"variable '", summands_[i].variable, "': ", shape.elements(),
@@ -109,7 +109,7 @@ class SumOfDense final : public SumOfVariables {
                       [&](LoDTensor<T>& y) { return DenseReduction<T>(communicator, std::move(views), options, y); });
   }
   void give(std::size_t i, Variable& variable) override {
-    AnyLoDTensor& to = variable.get<AnyLoDTensor>();
+    auto& to = variable.get<AnyLoDTensor>();
     if (summands_.size() == 1) {
       AnyLoDTensor before = std::exchange(to, AnyLoDTensor(std::move(sum_)));
       sum_ = LoDTensor<T>();
@@ -299,7 +299,7 @@ class Sums {
       if (chosen.front().is_row_sparse) return std::make_unique<SumOfRows<T>>();
       return std::make_unique<SumOfDense<T>>(std::move(chosen));
     };
-    std::unique_ptr<SumOfVariables> made = chosen.front().type == DataType::FP64 ? make(double()) : make(float());
+    std::unique_ptr<SumOfVariables> made = chosen.front().type == DataType::FP64 ? make(0.0) : make(0.0f);
     sums_.push_back({std::move(made), which.back()});
   }
   void start() {

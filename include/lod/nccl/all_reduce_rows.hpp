@@ -74,7 +74,7 @@ void all_reduce_and_wait_into(const Communicator& communicator, const SelectedRo
     return between_gpus::for_all(std::move(out));
   });
   between_gpus::Header all = sizes.joined();
-  const between_gpus::Blocks blocks(all);
+  const std::int64_t row_bytes = between_gpus::row_bytes_of(all)[0];
 
   // Which of them each owner gets, and what it then has.
   std::vector<std::int64_t> counts, owners(static_cast<std::size_t>(sizes.ranks()));
@@ -106,7 +106,7 @@ void all_reduce_and_wait_into(const Communicator& communicator, const SelectedRo
   });
   const auto lengths = arrived.lod().lengths(0);
   between_gpus::exchange_rows(
-      group, sizes, blocks.row_bytes[0], reinterpret_cast<const std::byte*>(merged.value().data()),
+      group, sizes, row_bytes, reinterpret_cast<const std::byte*>(merged.value().data()),
       reinterpret_cast<std::byte*>(parts.value().data()),
       [&](int rank) { return counts[static_cast<std::size_t>(rank)]; },
       [&](int rank) { return lengths[static_cast<std::size_t>(rank)]; });
@@ -120,7 +120,7 @@ void all_reduce_and_wait_into(const Communicator& communicator, const SelectedRo
   between_gpus::Calls calls(group);
   std::byte* next = landing.values();
   for (int rank = 0; rank < sizes.ranks(); ++rank) {
-    const std::int64_t bytes = all_ids.lod().lengths(0)[static_cast<std::size_t>(rank)] * blocks.row_bytes[0];
+    const std::int64_t bytes = all_ids.lod().lengths(0)[static_cast<std::size_t>(rank)] * row_bytes;
     const auto* const from = rank == sizes.own() ? reinterpret_cast<const std::byte*>(sum.value().data()) : next;
     calls.broadcast(from, next, bytes, rank);
     next = between_gpus::after(next, bytes);

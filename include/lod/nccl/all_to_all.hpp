@@ -84,7 +84,7 @@ void all_to_all_into(const Communicator& communicator, const X& x, const operati
   between_gpus::Landing<between_gpus::Arriving<X>> landing(y);
   sizes.agree([&] { landing.prepare(all, group.executor.resource()); });
   between_gpus::exchange_rows(
-      group, sizes, between_gpus::Blocks(all).row_bytes[0], reinterpret_cast<const std::byte*>(view.data()),
+      group, sizes, between_gpus::row_bytes_of(all)[0], reinterpret_cast<const std::byte*>(view.data()),
       landing.values(), [&](int rank) { return sizes.part(rank).header.rows; },
       [&](int rank) { return sizes.from(rank).rows; });
   landing.finish(sizes.lod());
@@ -141,7 +141,7 @@ void all_to_all_grad_into(const Communicator& communicator, const DY& dy, const 
   });
   LoDTensor<T, Cuda>& arriving = sorted->in_order() ? result : received;
   between_gpus::exchange_rows(
-      group, sizes, between_gpus::Blocks(all).row_bytes[0], reinterpret_cast<const std::byte*>(view.data()),
+      group, sizes, between_gpus::row_bytes_of(all)[0], reinterpret_cast<const std::byte*>(view.data()),
       reinterpret_cast<std::byte*>(arriving.data()), [&](int rank) { return sizes.from(rank).rows; }, rows_back);
   LoD lod = levels.lod();
   if (!sorted->in_order()) {

@@ -68,7 +68,9 @@ struct Group {
   bool owned = false;
 };
 
-LOD_TAGGED inline Group& group_of(const nccl::Communicator& communicator) noexcept;
+LOD_TAGGED  /// What a communicator is a handle of.
+    inline Group&
+    group_of(const nccl::Communicator& communicator) noexcept;
 
 }  // namespace lod::inline LOD_INTERFACE::between_gpus
 
@@ -160,11 +162,13 @@ class Communicator {
 
 namespace lod::inline LOD_INTERFACE::between_gpus {
 
+/// What a communicator is a handle of.
 inline Group& group_of(const nccl::Communicator& communicator) noexcept { return *communicator.group_; }
 
 /// Calls of NCCL that are enqueued as one, in the executor's stream. Sizes are in bytes; calls for none are left out.
 class Calls {
  public:
+  /// Begins them.
   LOD_TAGGED explicit Calls(Group& group) : group_(&group), current_(group.executor.ordinal()) {
     check(ncclGroupStart(), "ncclGroupStart");
   }

@@ -23,6 +23,7 @@
 #include <lod/ops/output.hpp>
 
 #include <algorithm>
+#include <array>
 #include <concepts>
 #include <cstddef>
 #include <cstdint>
@@ -40,10 +41,13 @@ using between_ranks::Arriving;
 using between_ranks::Header;
 using between_ranks::Operation;
 
+/// @{
+/// Whether X is row-sparse values on a GPU.
 template <class X>
 inline constexpr bool is_rows = false;
 template <class T>
 inline constexpr bool is_rows<SelectedRows<T, Cuda>> = true;
+/// @}
 /// A tensor on a GPU, or a view of one.
 template <class X>
 concept DeviceTensor = LoDTensorLike<X> && std::same_as<device_t<X>, Cuda>;
@@ -56,6 +60,7 @@ struct Outgoing : between_ranks::Outgoing {
   const void* ids = nullptr;
 };
 
+/// x as it is sent; its memory must stay.
 template <Carried X>
 Outgoing outgoing(const X& x) {
   Outgoing out;
@@ -79,23 +84,22 @@ Outgoing expected() noexcept {
   return out;
 }
 
-/// The bytes of a row in a block of memory: the values, and ids, of which tensors have none.
-struct Blocks {
-  explicit Blocks(const Header& header)
-      : row_bytes{detail::saturated_product(between_ranks::row_shape_of(header).elements(),
-                                            between_ranks::type_size(header.type)),
-                  header.kind == static_cast<std::int64_t>(between_ranks::Kind::ROWS) ? 8 : 0} {}
-  std::int64_t row_bytes[2];
-};
+/// The bytes of a row in each block of memory: in the values, and in the ids, of which tensors have none.
+inline std::array<std::int64_t, 2> row_bytes_of(const Header& header) {
+  const std::int64_t bytes =
+      detail::saturated_product(between_ranks::row_shape_of(header).elements(), between_ranks::type_size(header.type));
+  return std::array<std::int64_t, 2>{
+      bytes, header.kind == static_cast<std::int64_t>(between_ranks::Kind::ROWS) ? std::int64_t{8} : 0};
+}
 /// Calls f(bytes of a row, block of what is sent, block of what arrives) for each block. Either may be null, if this
 /// rank has none.
 template <class Y, class F>
 void for_each_block(const Header& header, const Outgoing* out, Y* to, const F& f) {
-  const Blocks blocks(header);
+  const auto row_bytes = row_bytes_of(header);
   const void* const from[2] = {out ? out->values : nullptr, out ? out->ids : nullptr};
   std::byte* const into[2] = {to ? to->values() : nullptr, to ? to->ids() : nullptr};
-  for (int i = 0; i < 2; ++i) {
-    if (blocks.row_bytes[i] > 0) f(blocks.row_bytes[i], static_cast<const std::byte*>(from[i]), into[i]);
+  for (std::size_t i = 0; i < 2; ++i) {
+    if (row_bytes[i] > 0) f(row_bytes[i], static_cast<const std::byte*>(from[i]), into[i]);
   }
 }
 /// `base` and `bytes` after it; null has none.

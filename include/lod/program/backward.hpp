@@ -85,6 +85,13 @@ std::vector<ParameterGradient> append_backward(ProgramDesc& program, std::string
 
 }  // namespace lod::inline LOD_INTERFACE::inline LOD_TARGET
 
+// What the bodies use; and the bodies.
+#ifndef LOD_PROGRAMS_ARE_COMPILED
+#  include <algorithm>
+#  include <cstddef>
+#  include <iterator>
+#  include <utility>
+#endif
 #ifndef LOD_PROGRAMS_ARE_COMPILED
 #  include <lod/program/backward_inl.hpp>
 #endif

@@ -17,15 +17,6 @@
 #include <lod/program/place_of.hpp>
 #include <lod/program/program.hpp>
 
-#include <algorithm>
-#include <cstddef>
-#include <cstdint>
-#include <iterator>
-#include <string>
-#include <string_view>
-#include <utility>
-#include <vector>
-
 namespace lod::inline LOD_INTERFACE::detail::inline LOD_TARGET {
 
 /// See `append_backward`. Works on a copy of the program. A template, so that only programs that ask for gradients

@@ -53,6 +53,15 @@ LOD_TAGGED void infer_shapes(ProgramDesc& program) {
 
 }  // namespace lod::inline LOD_INTERFACE
 
+// What the bodies use; and the bodies.
+#ifndef LOD_PROGRAMS_ARE_COMPILED
+#  include <algorithm>
+#  include <cstddef>
+#  include <cstdint>
+#  include <exception>
+#  include <string_view>
+#  include <vector>
+#endif
 #ifndef LOD_PROGRAMS_ARE_COMPILED
 #  include <lod/program/infer_shapes_inl.hpp>
 #endif

@@ -14,15 +14,6 @@
 #include <lod/program/place_of.hpp>
 #include <lod/program/program.hpp>
 
-#include <algorithm>
-#include <cstddef>
-#include <cstdint>
-#include <exception>
-#include <string>
-#include <string_view>
-#include <utility>
-#include <vector>
-
 namespace lod::inline LOD_INTERFACE::detail::inline LOD_TARGET {
 
 /// Goes through the blocks of a program and applies the rules of their operators to its own copies of the descriptions.

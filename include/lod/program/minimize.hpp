@@ -173,6 +173,11 @@ std::vector<ParameterGradient> minimize(ProgramDesc& program, ProgramDesc& start
 
 }  // namespace lod::inline LOD_INTERFACE::inline LOD_TARGET
 
+// What the bodies use; and the bodies.
+#ifndef LOD_PROGRAMS_ARE_COMPILED
+#  include <algorithm>
+#  include <cstdint>
+#endif
 #ifndef LOD_PROGRAMS_ARE_COMPILED
 #  include <lod/program/minimize_inl.hpp>
 #endif

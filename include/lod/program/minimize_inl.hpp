@@ -13,13 +13,6 @@
 #include <lod/program/minimize.hpp>
 #include <lod/program/program.hpp>
 
-#include <algorithm>
-#include <cstdint>
-#include <string>
-#include <utility>
-#include <variant>
-#include <vector>
-
 namespace lod::inline LOD_INTERFACE::detail::inline LOD_TARGET {
 
 /// A state that an optimizer keeps for each parameter.

@@ -27,6 +27,15 @@ LOD_PROGRAMS ProgramDesc prune(const ProgramDesc& program, const std::vector<std
 
 }  // namespace lod::inline LOD_INTERFACE
 
+// What the bodies use; and the bodies.
+#ifndef LOD_PROGRAMS_ARE_COMPILED
+#  include <algorithm>
+#  include <cstddef>
+#  include <cstdint>
+#  include <set>
+#  include <string_view>
+#  include <utility>
+#endif
 #ifndef LOD_PROGRAMS_ARE_COMPILED
 #  include <lod/program/prune_inl.hpp>
 #endif

@@ -12,15 +12,6 @@
 #include <lod/program/program_partition.hpp>
 #include <lod/program/prune.hpp>
 
-#include <algorithm>
-#include <cstddef>
-#include <cstdint>
-#include <set>
-#include <string>
-#include <string_view>
-#include <utility>
-#include <vector>
-
 namespace lod::inline LOD_INTERFACE::detail::inline LOD_TARGET {
 
 /// The positions of the operators of block 0 that the targets need, ascending.

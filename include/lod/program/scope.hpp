@@ -170,6 +170,10 @@ LOD_PROGRAMS void create_variables(Scope& scope, const BlockDesc& block,
 
 }  // namespace lod::inline LOD_INTERFACE
 
+// What the bodies use; and the bodies.
+#ifndef LOD_PROGRAMS_ARE_COMPILED
+#  include <memory_resource>
+#endif
 #ifndef LOD_PROGRAMS_ARE_COMPILED
 #  include <lod/program/scope_inl.hpp>
 #endif

@@ -10,8 +10,6 @@
 #include <lod/program/scope.hpp>
 #include <lod/program/variable.hpp>
 
-#include <memory_resource>
-
 namespace lod::inline LOD_INTERFACE {
 
 LOD_PROGRAMS_INLINE void create_variables(Scope& scope, const BlockDesc& block, std::pmr::memory_resource* resource) {

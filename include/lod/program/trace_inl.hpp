@@ -5,14 +5,6 @@
 
 #include <lod/core/target.hpp>
 #include <lod/program/trace.hpp>
-#include <lod/program/trace_sums.hpp>
-
-#include <algorithm>
-#include <cstddef>
-#include <cstdio>
-#include <string>
-#include <string_view>
-#include <vector>
 
 namespace lod::inline LOD_INTERFACE::detail::inline LOD_TARGET {
 

@@ -240,8 +240,11 @@ class Variable {
     }
   }
 
+  /// @{
+  /// With its name; tensors share their memory, or move.
   LOD_PROGRAMS Variable(const Variable&);
   LOD_PROGRAMS Variable(Variable&&) noexcept;
+  /// @}
   /// Keeps its name.
   LOD_TAGGED Variable& operator=(const Variable& other) { return *this = Variable(other); }
   LOD_PROGRAMS Variable& operator=(Variable&& other) noexcept;

@@ -16,18 +16,6 @@
 #include <lod/program/reader.hpp>
 #include <lod/program/variable.hpp>
 
-#include <any>
-#include <cstddef>
-#include <cstdint>
-#include <cstring>
-#include <memory>
-#include <optional>
-#include <stdexcept>
-#include <string>
-#include <utility>
-#include <variant>
-#include <vector>
-
 namespace lod::inline LOD_INTERFACE {
 
 namespace detail::inline LOD_TARGET {
