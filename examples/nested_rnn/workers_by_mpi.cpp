@@ -14,11 +14,11 @@
 namespace {
 
 /// MPI, from its beginning to its end.
-struct Session {
-  Session() { MPI_Init(nullptr, nullptr); }
-  Session(const Session&) = delete;
-  Session& operator=(const Session&) = delete;
-  ~Session() { MPI_Finalize(); }
+struct Initialized {
+  Initialized() { MPI_Init(nullptr, nullptr); }
+  Initialized(const Initialized&) = delete;
+  Initialized& operator=(const Initialized&) = delete;
+  ~Initialized() { MPI_Finalize(); }
 };
 
 /// Part i of a batch is sections [first_of(i), first_of(i + 1)) of it.
@@ -185,7 +185,7 @@ class Ranks final : public Workers {
   }
 
  private:
-  Session session_;  // before the communicator, which goes first
+  Initialized initialized_;  // before the communicator, which goes first
   lod::mpi::Communicator ranks_{MPI_COMM_WORLD, own_executor()};
   std::vector<lod::LoDTensor<float>> dense_;  // of parts: all of a part's, one after the other
   std::vector<lod::SelectedRows<float>> words_;
