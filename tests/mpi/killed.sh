@@ -24,7 +24,7 @@ fail() {
 # Ranks are somewhere below mpirun, as some MPIs have a process in between.
 ranks_below() {
   local child children
-  read -r -d '' -a children < <(cat "/proc/$1/task/"*/children 2>/dev/null) || true
+  mapfile -t children < <(cat "/proc/$1/task/"*/children 2>/dev/null | tr -s ' ' '\n')
   for child in "${children[@]}"; do
     if [[ $(readlink "/proc/$child/exe") == "$(readlink -f "$program")" ]]; then
       echo "$child"
