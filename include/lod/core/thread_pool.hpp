@@ -67,6 +67,9 @@ LOD_TAGGED inline std::int64_t clock(clockid_t which = CLOCK_MONOTONIC) noexcept
   return std::int64_t{now.tv_sec} * 1'000'000'000 + now.tv_nsec;
 }
 
+/// For how many nanoseconds the calling thread has been blocked until the threads that it had invited had finished.
+[[gnu::visibility("hidden")]] inline constinit thread_local std::int64_t time_waited = 0;
+
 /// The tasks of one operation, which threads claim one by one.
 class SharedTasks {
  public:
@@ -168,8 +171,10 @@ class ThreadPool {
  private:
   /// A thread. Its `state` says what it is asked to do: a pointer to tasks, or one of the values below.
   struct alignas(64) Worker {
-    LOD_TAGGED Worker(ThreadPool& its_pool, SharedTasks& first) noexcept : state(&first), pool(its_pool) {}
+    LOD_TAGGED Worker(ThreadPool& its_pool, SharedTasks& first) noexcept
+        : state(&first), invited_from(processor()), pool(its_pool) {}
     std::atomic<SharedTasks*> state;  // null: waits
+    std::atomic<int> invited_from;    // the processor of the thread that invited this one last
     WaitWord bell;
     Worker* next = nullptr;
     ThreadPool& pool;
@@ -202,10 +207,11 @@ class ThreadPool {
   /// Invites up to `wanted` threads, and returns how many: waiting ones, sleeping ones if `wake`, and new ones.
   LOD_TAGGED int invite(SharedTasks& tasks, int wanted, bool wake) noexcept {
     int invited = 0;
-    caller_at_.store(processor(), std::memory_order_relaxed);
+    const int here = processor();
     for (Worker* worker = workers_.load(std::memory_order_acquire); worker && invited < wanted; worker = worker->next) {
       SharedTasks* state = worker->state.load(std::memory_order_relaxed);
       if (state && !(wake && state == asleep())) continue;
+      worker->invited_from.store(here, std::memory_order_relaxed);
       if (!worker->state.compare_exchange_strong(state, &tasks, std::memory_order_acq_rel)) continue;
       ++invited;
       if (state == asleep()) ring(*worker);
@@ -230,7 +236,9 @@ class ThreadPool {
     if (spin([&] { return tasks.finished_.load() == expected; }, waking)) return;
     for (std::uint32_t finished = tasks.finished_.set(SharedTasks::awaited) | SharedTasks::awaited;
          finished != (expected | SharedTasks::awaited); finished = tasks.finished_.load()) {
+      const std::int64_t begin = clock();
       tasks.finished_.wait(finished);
+      time_waited += clock() - begin;
     }
   }
 
@@ -279,7 +287,7 @@ class ThreadPool {
         worker.pool.doze(worker);
       } else if (worker.state.compare_exchange_strong(tasks, at_work(), std::memory_order_acq_rel)) {
         const std::int64_t aside = time_aside();
-        const bool displaces = worker.pool.displaces_caller();
+        const bool displaces = displaces_caller(worker);
         if (!displaces) tasks->work();                           // else it is better off without this thread
         worker.state.store(nullptr, std::memory_order_release);  // first: the caller may have more work at once
         tasks->finish();
@@ -293,8 +301,8 @@ class ThreadPool {
   /// Waits until there is something to do: looks for some time, then sleeps.
   LOD_TAGGED void doze(Worker& worker) noexcept {
     const auto invited = [&worker] { return worker.state.load(std::memory_order_relaxed) != nullptr; };
-    if (displaces_caller()) step_aside();
-    if (!displaces_caller() && spin(invited, patience)) return;
+    if (displaces_caller(worker)) step_aside();
+    if (!displaces_caller(worker) && spin(invited, patience)) return;
     SharedTasks* state = nullptr;
     if (!worker.state.compare_exchange_strong(state, asleep(), std::memory_order_acq_rel)) return;
     for (;;) {
@@ -304,11 +312,12 @@ class ThreadPool {
     }
   }
 
-  /// Whether the calling thread runs on the processor from which threads were last invited, because all others are
-  /// busy: then it must leave that processor to the inviting thread.
-  LOD_TAGGED bool displaces_caller() const noexcept {
+  /// Whether the calling thread, `worker`, runs on the processor from which it was last invited, because all others
+  /// are busy: then it must leave that processor to the inviting thread. Known of each thread by itself, because tasks
+  /// call operations, too: a thread that does a task may invite others, and displaces nobody then.
+  LOD_TAGGED static bool displaces_caller(const Worker& worker) noexcept {
     const int here = processor();
-    return here >= 0 && here == caller_at_.load(std::memory_order_relaxed);
+    return here >= 0 && here == worker.invited_from.load(std::memory_order_relaxed);
   }
   /// Moves the calling thread to another of the processors that it may use.
   LOD_TAGGED static void step_aside() noexcept {
@@ -347,8 +356,11 @@ class ThreadPool {
     return done();
   }
 
-  /// The difference of two values is the time during which the calling thread had no processor.
-  LOD_TAGGED static std::int64_t time_aside() noexcept { return clock() - clock(CLOCK_THREAD_CPUTIME_ID); }
+  /// The difference of two values is the time during which the calling thread had no processor, though it could have
+  /// used one: without the time that it waited for others.
+  LOD_TAGGED static std::int64_t time_aside() noexcept {
+    return clock() - clock(CLOCK_THREAD_CPUTIME_ID) - time_waited;
+  }
 
   /// To be called when a thread has been put aside in the middle of tasks. If that happens more often than once in 16
   /// times, the processors are taken to be busy: for 10 ms, and each time that it happens again, for longer.
@@ -406,7 +418,6 @@ class ThreadPool {
   std::atomic<bool> starting_ = false;
   std::atomic<int> room_;
   std::atomic<std::int64_t> busy_until_ = 0, busy_for_ = 0, last_run_ = 0;  // on the clock
-  std::atomic<int> caller_at_ = -1;
   std::atomic<int> undelayed_ = 0;  // shared operations since a thread was put aside
   int forks_ = 0;
   alignas(64) std::atomic<int> callers_ = 0;  // the threads in run()
