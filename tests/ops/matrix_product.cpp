@@ -106,11 +106,16 @@ TEST_CASE("matrix_product: agrees with three loops for every type, transposed or
           check_product<T>(lod::CpuExecutor(2), {transpose_a, transpose_b, m, n, k, alpha, beta});
         };
         for (const std::int64_t m : {1, 2, 4, 5, 7, 12, 25}) {
-          for (const std::int64_t n : {1, 3, 8, 17, 33, 64}) check(m, n, 9, -0.5, 2);
+          for (const std::int64_t n : {1, 3, 8, 17, 33, 64}) {
+            check(m, n, 9, -0.5, 2);
+            check(m, n, 9, 1, 0);  // written, and
+            check(m, n, 9, 1, 1);  // added, from the registers
+          }
         }
         // Numbers of 16 bits are multiplied as float.
         if (slow && (transpose_a != transpose_b || (sizeof(T) == 2 && transpose_a))) continue;
         check(97, 259, 20);
+        check(60, 290, 40, 1, 1);
         check(200, 40, 257, 1, 1);
         check(3, 5, 2000);
         check(5, 270, 300);

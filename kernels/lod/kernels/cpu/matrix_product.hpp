@@ -23,28 +23,6 @@
 
 namespace lod::inline LOD_INTERFACE::kernel::inline LOD_TARGET::cpu {
 
-/// A matrix that is read line by line, with its lines at equal distances in memory.
-template <class T>
-struct StridedLines {
-  const T* first;
-  std::int64_t stride;
-  /// Numbers [begin, begin + count) of a line.
-  void read(std::int64_t line, std::int64_t begin, std::int64_t count, Accumulator<T>* to) const noexcept {
-    widen(first + line * stride + begin, count, to);
-  }
-};
-
-/// One of the two matrices of a product. `Lines` has a function read(line, begin, count, to) as StridedLines does.
-template <class Lines>
-struct Operand {
-  Lines lines;
-  /// True if a line holds the numbers that are multiplied and added up: a row of the left matrix, a column of the right
-  /// one. Otherwise there is a line for each term of the sums.
-  bool along_terms;
-};
-template <class Lines>
-Operand(Lines, bool) -> Operand<Lines>;
-
 /// In place of other work to do between parts of a product.
 struct NothingElse {
   void operator()() const noexcept {}
@@ -103,14 +81,7 @@ class Product {
   }
   template <class T>
   void run(const Memory& memory, A alpha, A beta, T* c, std::int64_t ldc) const {
-    const auto write = [=](std::int64_t row, std::int64_t column, std::int64_t count, const A* sums) {
-      T* to = c + row * ldc + column;
-      if (beta == A{}) {
-        convert(sums, count, to, [=](const auto& sum) { return alpha * sum; });
-      } else {
-        for (std::int64_t i = 0; i < count; ++i) to[i] = static_cast<T>(alpha * sums[i] + beta * static_cast<A>(to[i]));
-      }
-    };
+    const Result<T> write{c, ldc, alpha, beta};
     if (shares_leaves()) {
       share_leaves(memory, write);
     } else {
@@ -139,15 +110,36 @@ class Product {
   template <class T, class Between = NothingElse>
   void run_alone(A* memory, std::int64_t column_tile, std::int64_t begin, std::int64_t end, T* c, std::int64_t ldc,
                  const Between& between = {}) const noexcept {
-    compute(
-        memory, column_tile, begin, end,
-        [=](std::int64_t row, std::int64_t column, std::int64_t count, const A* sums) {
-          convert(sums, count, c + row * ldc + column, [](const auto& sum) { return sum; });
-        },
-        between);
+    compute(memory, column_tile, begin, end, Result<T>{c, ldc, A{1}, A{}}, between);
   }
 
  private:
+  /// c = alpha * product + beta * c.
+  template <class T>
+  struct Result {
+    T* c;
+    std::int64_t ldc;
+    A alpha, beta;
+
+    void operator()(std::int64_t row, std::int64_t column, std::int64_t count, const A* sums) const {
+      T* const to = c + row * ldc + column;
+      if (beta == A{}) {
+        convert(sums, count, to, [scale = alpha](const auto& sum) { return scale * sum; });
+      } else if (alpha == A{1} && beta == A{1}) {
+        convert(sums, to, count, to, [](const auto& sum, const auto& before) { return sum + before; });
+      } else {
+        for (std::int64_t i = 0; i < count; ++i) to[i] = static_cast<T>(alpha * sums[i] + beta * static_cast<A>(to[i]));
+      }
+    }
+    /// Where the sums of rows and columns from these on go, if they are the result as they are.
+    SumsPlace<A> place([[maybe_unused]] std::int64_t row, [[maybe_unused]] std::int64_t column) const noexcept {
+      if constexpr (std::same_as<A, T>) {
+        if (alpha == A{1} && (beta == A{} || beta == A{1})) return {c + row * ldc + column, ldc, beta == A{1}};
+      }
+      return {};
+    }
+  };
+
   std::int64_t leaves() const noexcept { return std::max<std::int64_t>((k_ + leaf_terms - 1) / leaf_terms, 1); }
   std::int64_t terms(std::int64_t leaf) const noexcept { return std::min(leaf_terms, k_ - leaf * leaf_terms); }
   std::int64_t columns(std::int64_t tile) const noexcept { return std::min(tile_columns, n_ - tile * tile_columns); }
@@ -196,9 +188,20 @@ class Product {
     const std::int64_t few = rows % register_rows;
     return rows - few + (few <= 1 ? few : (few + few_rows - 1) / few_rows * few_rows);
   }
-  /// Packs rows of the left operand, with zeros for additional rows that are read.
+  /// The bytes from one row to the next up to which those of a block do not displace each other from the first-level
+  /// cache, even if they are a power of two.
+  static constexpr std::int64_t close_rows = 1024;
+  /// Packs rows of the left operand, with zeros for additional rows that are read; or leaves them in place, if they are
+  /// close to each other, and no additional ones are read.
   Block<A> pack_left(std::int64_t first_row, std::int64_t rows, std::int64_t leaf, A* to) const noexcept {
     const std::int64_t first = leaf * leaf_terms, count = terms(leaf);
+    if constexpr (std::same_as<Left, StridedLines<A>>) {
+      const auto& [numbers, stride] = left_.lines;
+      if (left_.along_terms && padded(rows) == rows && count > 0 &&
+          stride <= close_rows / static_cast<std::int64_t>(sizeof(A))) {
+        return {numbers + first_row * stride + first, stride, 1};
+      }
+    }
     if (left_.along_terms) {
       for (std::int64_t row = 0; row < rows; ++row) {
         left_.lines.read(first_row + row, first, count, to + row * left_row_stride);
@@ -250,10 +253,10 @@ class Product {
     }
   }
 
-  /// With few rows, a number of the right operand is used only once or twice, and packing it would cost as much. So a
-  /// whole panel is read in place, if its layout there is the one needed.
+  /// With few rows, a number of the right operand is used only a few times, and packing it would cost more than it
+  /// gains. So a whole panel is read in place, if its layout there is the one needed.
   bool is_read_directly(std::int64_t panel_columns) const noexcept {
-    return is_strided && !right_.along_terms && m_ <= 4 * register_rows && panel_columns == register_columns;
+    return is_strided && !right_.along_terms && m_ <= tile_rows && panel_columns == register_columns;
   }
   Block<A> panel(std::int64_t column_tile, std::int64_t leaf, std::int64_t first, std::int64_t panel_columns,
                  const A* packed) const noexcept {
@@ -267,17 +270,19 @@ class Product {
     return {packed + first * terms(leaf), 1, register_columns};
   }
 
-  /// Calls consume(row, column, count, sums) for the sums over one leaf of `rows` packed rows and a column tile, both
-  /// counted from the start of the tile.
-  template <class Consume>
+  /// Writes the sums over one leaf of `rows` packed rows and a column tile to `place`. Where that is null, or there are
+  /// not enough rows or columns for a whole block, calls consume(row, column, count, sums) instead, where row and
+  /// column are counted from the start of the tile. Calls between() for each row of a panel.
+  template <class Consume, class Between = NothingElse>
   void multiply(const Block<A>& left, std::int64_t rows, std::int64_t column_tile, std::int64_t leaf, const A* right,
-                A* tile, const Consume& consume) const noexcept {
+                A* tile, const Consume& consume, const SumsPlace<A>& place = {},
+                const Between& between = {}) const noexcept {
     const std::int64_t count = terms(leaf), width = columns(column_tile);
     std::int64_t first = 0;
     if (rows <= register_rows / 2 && is_read_directly(register_columns)) {
       constexpr std::int64_t wide = 2 * few_rows, half = register_rows / 2;
       const auto runs = [&]<std::int64_t most_rows, std::int64_t vectors>() {
-        first = multiply_runs<most_rows, vectors>(first, left, rows, column_tile, leaf, tile, consume);
+        first = multiply_runs<most_rows, vectors>(first, left, rows, column_tile, leaf, tile, consume, place, between);
       };
       if (rows == 1) {
         if constexpr (16 * lanes<A> <= register_size) runs.template operator()<1, 16>();
@@ -301,40 +306,51 @@ class Product {
       for (std::int64_t row = 0; row < rows; row += register_rows) {
         const Block<A> a{left.first + row * left.stride, left.stride, left.term_stride};
         const std::int64_t few = std::min(register_rows, rows - row);
+        const bool is_whole = place.first && few == padded(few) && some == register_columns;
+        const SumsPlace<A> to = is_whole ? place.at(row, first) : SumsPlace<A>{tile, tile_stride};
         if (some + again > lanes<A>) {
-          multiply_rows<2>(few, a, b, count, tile);
+          multiply_rows<2>(few, a, b, count, to);
         } else {
-          multiply_rows<1>(few, a, b, count, tile);
+          multiply_rows<1>(few, a, b, count, to);
         }
-        for (std::int64_t r = 0; r < few; ++r) consume(row + r, first, some, tile + r * tile_stride + again);
+        for (std::int64_t r = 0; r < few; ++r) {
+          between();
+          if (!is_whole) consume(row + r, first, some, tile + r * tile_stride + again);
+        }
       }
     }
   }
   template <std::int64_t vectors>
   static void multiply_rows(std::int64_t rows, const Block<A>& a, const Block<A>& b, std::int64_t count,
-                            A* tile) noexcept {
+                            const SumsPlace<A>& to) noexcept {
     if (rows == 1) {
-      multiply_registers<1, vectors>(a, b, count, tile);
+      multiply_registers<1, vectors>(a, b, count, to);
     } else if (rows <= few_rows) {
-      multiply_registers<few_rows, vectors>(a, b, count, tile);
+      multiply_registers<few_rows, vectors>(a, b, count, to);
     } else if (rows <= 2 * few_rows) {
-      multiply_registers<2 * few_rows, vectors>(a, b, count, tile);
+      multiply_registers<2 * few_rows, vectors>(a, b, count, to);
     } else {
-      multiply_registers<register_rows, vectors>(a, b, count, tile);
+      multiply_registers<register_rows, vectors>(a, b, count, to);
     }
   }
   /// The same for up to `most_rows` rows and for columns that are read in place, from `first` on, `vectors` vectors
   /// side by side: the lines of such a run are read several times as fast as those of narrow panels, and with few rows
   /// there are registers for them. Returns the first column that is left.
-  template <std::int64_t most_rows, std::int64_t vectors, class Consume>
+  template <std::int64_t most_rows, std::int64_t vectors, class Consume, class Between>
   std::int64_t multiply_runs(std::int64_t first, const Block<A>& left, std::int64_t rows, std::int64_t column_tile,
-                             std::int64_t leaf, A* tile, const Consume& consume) const noexcept {
+                             std::int64_t leaf, A* tile, const Consume& consume, const SumsPlace<A>& place,
+                             const Between& between) const noexcept {
     constexpr std::int64_t run = vectors * lanes<A>;
     static_assert(most_rows * run <= register_size);
     for (; first + run <= columns(column_tile); first += run) {
       const Block<A> b = panel(column_tile, leaf, first, register_columns, nullptr);
-      multiply_registers<most_rows, vectors>(left, b, terms(leaf), tile);
-      for (std::int64_t r = 0; r < rows; ++r) consume(r, first, run, tile + r * run);
+      const bool is_whole = place.first && rows == most_rows;
+      const SumsPlace<A> to = is_whole ? place.at(0, first) : SumsPlace<A>{tile, run};
+      multiply_registers<most_rows, vectors>(left, b, terms(leaf), to);
+      for (std::int64_t r = 0; r < rows; ++r) {
+        between();
+        if (!is_whole) consume(r, first, run, tile + r * run);
+      }
     }
     return first;
   }
@@ -374,16 +390,17 @@ class Product {
         A* const right = here.right + (kept ? leaf * right_leaf_size() : 0);
         if (!kept) pack_right(column_tile, leaf, right, here.line);
         const Block<A> left = pack_left(row, rows, leaf, here.left);
-        multiply(left, rows, column_tile, leaf, right, here.tile,
-                 [&](std::int64_t r, std::int64_t column, std::int64_t count, const A* leaf_sums) {
-                   between();
-                   if (several) {
-                     const std::int64_t at = r * width + column;
-                     add_leaf(leaf == 0, leaf_sums, count, sums + at, errors + at);
-                   } else {
-                     write(row + r, first_column + column, count, leaf_sums);
-                   }
-                 });
+        multiply(
+            left, rows, column_tile, leaf, right, here.tile,
+            [&](std::int64_t r, std::int64_t column, std::int64_t count, const A* leaf_sums) {
+              if (several) {
+                const std::int64_t at = r * width + column;
+                add_leaf(leaf == 0, leaf_sums, count, sums + at, errors + at);
+              } else {
+                write(row + r, first_column + column, count, leaf_sums);
+              }
+            },
+            several ? SumsPlace<A>() : write.place(row, first_column), between);
       }
       for (std::int64_t r = 0; several && r < rows; ++r) {
         finish(sums + r * width, errors + r * width, row + r, first_column, width, write);
