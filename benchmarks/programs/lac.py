@@ -187,6 +187,7 @@ def main():
         times = [[] for _ in sides]
         for _ in range(arguments.rounds):  # in turns, so that what else the machine does slows all
             for side, all_of_it in zip(sides, times):
+                time.sleep(0.3)  # for 0.2 s, the threads of the side before wait spinning, on the cores of the next
                 all_of_it.extend(side.time(runs))
         print(name)
         least = [min(one) for one in times]
