@@ -5,6 +5,7 @@
 #include "../training/options.hpp"
 #include "../training/random.hpp"
 #include "blas.hpp"
+#include "manual.hpp"
 #include "model_file.hpp"
 #include "network.hpp"
 #include "plot.hpp"
@@ -33,11 +34,11 @@
 
 namespace {
 
-constexpr const char* help = R"(usage: nested_rnn [options] [file...]
-Reads documents (the licence texts of this system, or the files named), cuts them into sections, sentences and words,
-and trains a nested recurrent network to tell which document a section is from.
-  --epochs N         passes over the training sections (default 40)
-  --quick            a short run on less text, for checks
+constexpr const char* help = R"(usage: nested_rnn [options] [document...]
+Reads documents (the chapters of CMake's manual, or the files and folders named), cuts them into sections, sentences
+and words, and trains a nested recurrent network to tell which document a section is from.
+  --epochs N         passes over the training sections (default 16)
+  --quick            a short run on less text, licences of this system, for checks
   --seed N           of the weights and of the division into training and held-out sections (default 1)
   --batch N          sections in a step (default 4)
   --out DIR          where model.lod and training.svg go (default .)
@@ -51,7 +52,7 @@ and trains a nested recurrent network to tell which document a section is from.
 )";
 
 struct Options : TrainingOptions {
-  int epochs = 40;
+  int epochs = 16;
   std::int64_t batch = 4;
   std::filesystem::path out = ".";
   int workers = 0;  ///< 0: no other processes, and each batch as a whole
@@ -274,15 +275,22 @@ std::vector<std::int64_t> identity(const Options& options, const Sections& secti
           static_cast<std::int64_t>(hash)};
 }
 
+/// The documents to read.
+std::vector<std::filesystem::path> documents_of(const Options& options) {
+  auto documents = options.files;
+  if (documents.empty() && !options.quick) documents = chapters_of_manual();
+  if (documents.empty()) documents = licence_texts();
+  if (options.quick && documents.size() > 4) documents.resize(4);
+  if (documents.size() < 2) throw std::runtime_error("two documents at least are needed; name some files or folders");
+  return documents;
+}
+
 int train(const Options& options, Workers& workers) {
   const auto start = std::chrono::steady_clock::now();
   Corpus corpus;
   lod::LoDTensor<std::int64_t> sizes({2});
   workers.first([&] {
-    auto files = options.files.empty() ? licence_texts() : options.files;
-    if (options.quick && files.size() > 4) files.resize(4);
-    if (files.size() < 2) throw std::runtime_error("two documents at least are needed; name some files");
-    corpus = read_corpus(files, 80);
+    corpus = read_corpus(documents_of(options), 80);
     describe(corpus);
     sizes.values()[0] = static_cast<std::int64_t>(corpus.documents.size());
     sizes.values()[1] = corpus.lexicon.size();

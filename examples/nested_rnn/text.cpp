@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "text.hpp"
 
+#include <algorithm>
 #include <cctype>
 #include <cstddef>
 #include <fstream>
@@ -30,18 +31,21 @@ class Cutter {
     end_sentence();
     if (words_in_section_ >= least_words_) end_section();
   }
-  /// False where the document has no words; then nothing is added.
-  bool end_document() {
+  void end_file() {
     end_sentence();
-    if (sections_ > 0) {
+    if (sections_ > sections_of_other_files_) {
       lengths_[1].back() += std::exchange(sentences_, 0);
       words_in_section_ = 0;
     } else if (sentences_ > 0) {
       end_section();
-    } else {
-      return false;
     }
+    sections_of_other_files_ = sections_;
+  }
+  /// False where the document has no words; then nothing is added.
+  bool end_document() {
+    if (sections_ == 0) return false;
     lengths_[0].push_back(std::exchange(sections_, 0));
+    sections_of_other_files_ = 0;
     return true;
   }
 
@@ -63,7 +67,8 @@ class Cutter {
   std::vector<std::int64_t> numbers_;
   std::vector<std::vector<std::int64_t>> lengths_ = {{}, {}, {}};
   // What is not finished yet.
-  std::int64_t sections_ = 0;
+  std::int64_t sections_ = 0;  // of the document
+  std::int64_t sections_of_other_files_ = 0;
   std::int64_t sentences_ = 0;
   std::int64_t words_ = 0;
   std::int64_t words_in_section_ = 0;
@@ -115,17 +120,31 @@ void cut(std::istream& text, Cutter& cutter) {
   }
 }
 
+/// Itself, or what is in the folder that it is, by name.
+std::vector<std::filesystem::path> files_of(const std::filesystem::path& document) {
+  if (!std::filesystem::is_directory(document)) return {document};
+  std::vector<std::filesystem::path> files;
+  for (const auto& entry : std::filesystem::recursive_directory_iterator(document)) {
+    if (entry.is_regular_file()) files.push_back(entry.path());
+  }
+  std::ranges::sort(files);
+  return files;
+}
+
 }  // namespace
 
-Corpus read_corpus(const std::vector<std::filesystem::path>& files, std::int64_t least_words) {
+Corpus read_corpus(const std::vector<std::filesystem::path>& documents, std::int64_t least_words) {
   Cutter cutter(least_words);
-  std::vector<std::string> documents;
-  for (const auto& file : files) {
-    std::ifstream text(file);
-    if (text) cut(text, cutter);
-    if (!text.eof()) throw std::runtime_error("cannot read " + file.string());
-    if (!cutter.end_document()) throw std::runtime_error("no words in " + file.string());
-    documents.push_back(file.filename().string());
+  std::vector<std::string> names;
+  for (const auto& document : documents) {
+    for (const auto& file : files_of(document)) {
+      std::ifstream text(file);
+      if (text) cut(text, cutter);
+      if (!text.eof()) throw std::runtime_error("cannot read " + file.string());
+      cutter.end_file();
+    }
+    if (!cutter.end_document()) throw std::runtime_error("no words in " + document.string());
+    names.push_back((document.has_filename() ? document : document.parent_path()).filename().string());
   }
-  return {std::move(documents), std::move(cutter.lexicon()), cutter.words()};
+  return {std::move(names), std::move(cutter.lexicon()), cutter.words()};
 }

@@ -38,13 +38,13 @@ struct Corpus {
   lod::LoDTensor<std::int64_t> words;
 };
 
-/// Reads the files and cuts them up:
+/// Reads the documents, of which each is a file, or a folder with all files in it, and cuts them up:
 /// - a word is a run of letters and digits, in lower case; apostrophes and full stops may stand inside ("don't",
 /// "2.1");
 /// - a sentence ends with its paragraph, and at a full stop, semicolon, question or exclamation mark before white
 /// space,
 ///   but not after a single letter, an abbreviation with stops inside ("e.g."), or its very first word ("1.");
-/// - a section is as many paragraphs as it takes to have `least_words` words; what is left over at the end of a
-///   document belongs to the last section.
-/// Throws std::runtime_error for a file that cannot be read or that has no words.
-Corpus read_corpus(const std::vector<std::filesystem::path>& files, std::int64_t least_words);
+/// - a section is as many paragraphs of a file as it takes to have `least_words` words; what is left over at the end of
+///   the file belongs to its last section, and a file with fewer words is a section.
+/// Throws std::runtime_error for a file that cannot be read and for a document without words.
+Corpus read_corpus(const std::vector<std::filesystem::path>& documents, std::int64_t least_words);
