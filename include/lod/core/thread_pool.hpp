@@ -179,6 +179,7 @@ class ThreadPool {
     Worker* next = nullptr;
     ThreadPool& pool;
     pthread_t handle{};
+    std::int64_t noted_at = 0, aside = 0;  // the clock, and time_aside(), when this thread last looked at both
   };
   // Values that are no tasks' address.
   LOD_TAGGED static SharedTasks* marker(std::uintptr_t value) noexcept { return reinterpret_cast<SharedTasks*>(value); }
@@ -280,20 +281,20 @@ class ThreadPool {
   LOD_TAGGED static void* serve(void* self) noexcept {
     Worker& worker = *static_cast<Worker*>(self);
     const int forks_before = worker.pool.forks_;
+    note_time(worker);
     for (;;) {
       SharedTasks* tasks = worker.state.load(std::memory_order_relaxed);
       if (tasks == ended()) return nullptr;
       if (!tasks || tasks == asleep()) {
         worker.pool.doze(worker);
       } else if (worker.state.compare_exchange_strong(tasks, at_work(), std::memory_order_acq_rel)) {
-        const std::int64_t aside = time_aside();
         const bool displaces = displaces_caller(worker);
         if (!displaces) tasks->work();                           // else it is better off without this thread
         worker.state.store(nullptr, std::memory_order_release);  // first: the caller may have more work at once
         tasks->finish();
         if (forks_before != worker.pool.forks_)
           return nullptr;  // in a child that a task forked, whose only thread this is
-        if (displaces || time_aside() - aside > 2 * waking) worker.pool.note_delay();
+        if (was_put_aside(worker) || displaces) worker.pool.note_delay();
       }
     }
   }
@@ -307,7 +308,7 @@ class ThreadPool {
     if (!worker.state.compare_exchange_strong(state, asleep(), std::memory_order_acq_rel)) return;
     for (;;) {
       const std::uint32_t rings = worker.bell.load();
-      if (worker.state.load(std::memory_order_acquire) != asleep()) return;
+      if (worker.state.load(std::memory_order_acquire) != asleep()) return note_time(worker);
       worker.bell.wait(rings);
     }
   }
@@ -360,6 +361,19 @@ class ThreadPool {
   /// used one: without the time that it waited for others.
   LOD_TAGGED static std::int64_t time_aside() noexcept {
     return clock() - clock(CLOCK_THREAD_CPUTIME_ID) - time_waited;
+  }
+  LOD_TAGGED static void note_time(Worker& worker) noexcept {
+    worker.noted_at = clock();
+    worker.aside = time_aside();
+  }
+  /// Whether the calling thread, `worker`, has had no processor for long since it was last noted. To ask the system for
+  /// a thread's time takes as long as short tasks, so that is only done if so much time has passed at all.
+  LOD_TAGGED static bool was_put_aside(Worker& worker) noexcept {
+    constexpr std::int64_t longest = 2 * waking;
+    if (clock() - worker.noted_at <= longest) return false;
+    const std::int64_t before = worker.aside;
+    note_time(worker);
+    return worker.aside - before > longest;
   }
 
   /// To be called when a thread has been put aside in the middle of tasks. If that happens more often than once in 16
