@@ -52,9 +52,11 @@ void sort_numbers(const T* x, std::int64_t count, bool descending, std::int64_t*
   }
 }
 
-/// Rows in order by keys of 32 bits, of which at most `most` fit.
+/// Rows in order by keys of 32 bits, of which at most `most` fit. Entry is double; files that put nothing in order do
+/// not compile how, since this is a template.
+template <class Entry>
 class NarrowRows {
-  using Sort = VectorSort<double>;
+  using Sort = VectorSort<Entry>;
 
  public:
   static constexpr std::int64_t most = RowEntryLayout::places;
@@ -63,7 +65,7 @@ class NarrowRows {
 
   /// `memory` has `words(count)` words.
   NarrowRows(std::int64_t* memory, std::int64_t count) noexcept
-      : entries_(reinterpret_cast<double*>(memory)), scratch_(entries_ + Sort::room(count)) {}
+      : entries_(reinterpret_cast<Entry*>(memory)), scratch_(entries_ + Sort::room(count)) {}
 
   std::int64_t row(std::int64_t i) const noexcept { return RowEntryLayout::place(entries_[i]); }
   /// Sorts rows 0 to count - 1 of x. The keys of the first `kept` are sorted again.
@@ -82,23 +84,24 @@ class NarrowRows {
  private:
   void sort(std::int64_t count) const noexcept {
     const std::int64_t room = Sort::room(count);
-    std::fill(entries_ + count, entries_ + room, std::numeric_limits<double>::infinity());
+    std::fill(entries_ + count, entries_ + room, std::numeric_limits<Entry>::infinity());
     Sort::sort(entries_, scratch_, room);
   }
-  double* entries_;
-  double* scratch_;
+  Entry* entries_;
+  Entry* scratch_;
 };
 
 /// The same by keys of 64 bits: by their lower halves first, which those that differ in 32 bits do not need.
+template <class Entry>
 class WideRows {
-  using Sort = VectorSort<double>;
+  using Sort = VectorSort<Entry>;
 
  public:
   static constexpr std::int64_t most = RowEntryLayout::places;
   static constexpr std::int64_t words(std::int64_t count) noexcept { return 2 * Sort::room(count) + 3 * count; }
 
   WideRows(std::int64_t* memory, std::int64_t count) noexcept
-      : entries_(reinterpret_cast<double*>(memory)),
+      : entries_(reinterpret_cast<Entry*>(memory)),
         scratch_(entries_ + Sort::room(count)),
         keys_(memory + 2 * Sort::room(count)),
         rows_(keys_ + count),
@@ -156,7 +159,7 @@ class WideRows {
       entries_[i] = RowEntryLayout::entry(static_cast<std::int64_t>(half(i)) - sign, i);
     }
     const std::int64_t room = Sort::room(count);
-    std::fill(entries_ + count, entries_ + room, std::numeric_limits<double>::infinity());
+    std::fill(entries_ + count, entries_ + room, std::numeric_limits<Entry>::infinity());
     Sort::sort(entries_, scratch_, room);
   }
   /// Puts the first `kept` of these numbers in order.
@@ -165,8 +168,8 @@ class WideRows {
     for (std::int64_t i = 0; i < kept; ++i) some[i] = numbers[places_[i]];
     std::copy(some, some + kept, numbers);
   }
-  double* entries_;
-  double* scratch_;
+  Entry* entries_;
+  Entry* scratch_;
   std::int64_t* keys_;
   std::int64_t* rows_;
   std::int64_t* places_;
@@ -176,9 +179,9 @@ class WideRows {
 template <class T, class Body>
 void with_rows(const Segments& sequences, const Body& body) {
   if constexpr (has_narrow_key<T>) {
-    if (sequences.max_rows <= NarrowRows::most) return body(std::type_identity<NarrowRows>());
+    if (sequences.max_rows <= NarrowRows<double>::most) return body(std::type_identity<NarrowRows<double>>());
   }
-  body(std::type_identity<WideRows>());
+  body(std::type_identity<WideRows<double>>());
 }
 
 /// How many rows there must be room for to select the greatest `k`.

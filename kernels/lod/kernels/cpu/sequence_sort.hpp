@@ -122,7 +122,7 @@ struct Kernel<SequenceSort> {
   template <class Entry, class T>
   static void sort(const CpuExecutor& executor, const T* x, const Segments& sequences, bool descending, T* y,
                    std::int64_t* index) {
-    using Rows = std::conditional_t<has_narrow_key<T>, cpu::NarrowRows, cpu::WideRows>;
+    using Rows = std::conditional_t<has_narrow_key<T>, cpu::NarrowRows<double>, cpu::WideRows<double>>;
     // The most rows that vectors put in order.
     constexpr std::int64_t most = has_narrow_key<T> ? cpu::radix_rows : Rows::most;
     const auto row_bytes = static_cast<std::int64_t>(8 * sizeof(Entry));  // read and written several times
