@@ -69,7 +69,11 @@ void compare_all_to_all(const mpi::Communicator& ranks, bool in_order) {
   const auto destination = [&](std::int64_t i) { return to[static_cast<std::size_t>(i)]; };
   std::stable_sort(order.begin(), order.end(),
                    [&](std::int64_t a, std::int64_t b) { return destination(a) < destination(b); });
-  lod::LoDTensor<float> y, laid_out = x;
+  lod::LoDTensor<float> y, dx, laid_out = x;
+  const auto exchange_back = [&] {
+    MPI_Alltoallv(arrived.data(), received.data(), receive_at.data(), MPI_FLOAT, laid_out.data(), sent.data(),
+                  send_at.data(), MPI_FLOAT, MPI_COMM_WORLD);
+  };
   const auto exchange = [&] {
     MPI_Alltoallv(laid_out.data(), sent.data(), send_at.data(), MPI_FLOAT, arrived.data(), received.data(),
                   receive_at.data(), MPI_FLOAT, MPI_COMM_WORLD);
@@ -80,11 +84,13 @@ void compare_all_to_all(const mpi::Communicator& ranks, bool in_order) {
   };
   const auto [ours, laid_out_before] = seconds([&] { mpi::all_to_all_into(ranks, x, to, y); }, exchange);
   const auto [again, with_laying_out] = seconds([&] { mpi::all_to_all_into(ranks, x, to, y); }, lay_out);
+  const auto [back, laid_out_back] =
+      seconds([&] { mpi::all_to_all_grad_into(ranks, y, x.lod(), to, dx); }, exchange_back);
   if (ranks.rank() > 0) return;
   std::printf("all_to_all, 64 MiB a rank, %s: %.2f ms; of MPI_Alltoallv's speed on bytes that are laid out %.2f",
               in_order ? "sequences in order" : "sequences at random", ours * 1e3, laid_out_before / ours);
   if (!in_order) std::printf(", laying them out included %.2f", with_laying_out / again);
-  std::printf("\n");
+  std::printf("; back %.2f ms, %.2f\n", back * 1e3, laid_out_back / back);
 }
 
 /// Ids of which id k is drawn about as often as 1 / (k + 1), as words are.

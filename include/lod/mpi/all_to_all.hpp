@@ -5,6 +5,7 @@
 #pragma once
 
 #include <lod/core/error.hpp>
+#include <lod/core/executor.hpp>
 #include <lod/core/lod_index.hpp>
 #include <lod/core/lod_tensor.hpp>
 #include <lod/core/lod_view.hpp>
@@ -19,13 +20,16 @@
 #include <lod/mpi/messages.hpp>
 #include <lod/ops/argument_list.hpp>
 #include <lod/ops/batch_levels.hpp>
+#include <lod/ops/kernel.hpp>
+#include <lod/ops/rearrange.hpp>
+#include <lod/ops/run_copy.hpp>
 #include <lod/ops/select.hpp>
 
 #include <algorithm>
 #include <cstddef>
 #include <cstdint>
-#include <cstring>
 #include <exception>
+#include <optional>
 #include <span>
 #include <utility>
 #include <vector>
@@ -36,9 +40,9 @@ namespace lod::inline LOD_INTERFACE::between_ranks::inline LOD_TARGET {
 class Sorted {
  public:
   /// Throws ShapeMismatch unless there is a destination for each of `size` sequences, OutOfRange for one that is no
-  /// rank.
+  /// rank. The destinations must stay where they are.
   Sorted(std::span<const std::int64_t> destinations, std::int64_t size, int ranks, const char* what)
-      : ends_(static_cast<std::size_t>(ranks) + 1) {
+      : destinations_(destinations), ends_(static_cast<std::size_t>(ranks) + 1) {
     if (static_cast<std::int64_t>(destinations.size()) != size) {
       throw ShapeMismatch(detail::text({what, ": ", destinations.size(), " destinations, expected ", size,
                                         ", one for each sequence (row, where there is no level)"}));
@@ -47,50 +51,40 @@ class Sorted {
     in_order_ = std::is_sorted(destinations.begin(), destinations.end());
     for (const std::int64_t rank : destinations) ++ends_[static_cast<std::size_t>(rank) + 1];
     for (std::size_t rank = 1; rank < ends_.size(); ++rank) ends_[rank] += ends_[rank - 1];
-    if (in_order_) return;
-    std::vector<std::int64_t> next = ends_;
-    order_.resize(destinations.size());
-    for (std::size_t i = 0; i < destinations.size(); ++i) {
-      const std::int64_t place = next[static_cast<std::size_t>(destinations[i])]++;
-      order_[static_cast<std::size_t>(place)] = static_cast<std::int64_t>(i);
-    }
   }
 
   /// Whether they lie in this order already.
   bool in_order() const noexcept { return in_order_; }
-  /// If they do not, their numbers in this order; those for one rank ascend.
-  std::span<const std::int64_t> order() const noexcept { return order_; }
-  /// For each of them, its place in this order.
-  std::vector<std::int64_t> places() const {
-    std::vector<std::int64_t> places(order_.size());
-    for (std::size_t i = 0; i < order_.size(); ++i) {
-      places[static_cast<std::size_t>(order_[i])] = static_cast<std::int64_t>(i);
+  /// Calls f(sequence, rank, place in this order) for each of them, as they lie; those for one rank stay in that order.
+  template <class F>
+  void for_each(const F& f) const {
+    std::vector<std::int64_t> next = ends_;
+    for (std::size_t i = 0; i < destinations_.size(); ++i) {
+      const auto rank = static_cast<std::size_t>(destinations_[i]);
+      f(static_cast<std::int64_t>(i), rank, next[rank]++);
     }
-    return places;
   }
-  /// Their rows in this order: offsets. `levels` are those of the sequences.
-  std::vector<std::int64_t> offsets(const LoDView& levels, const char* what) const {
-    std::vector<std::int64_t> offsets(
-        detail::checked_count<std::int64_t>(detail::saturated_sum(levels.size(), 1), what));
-    for (std::size_t i = 0; i + 1 < offsets.size(); ++i) {
-      const std::int64_t sequence = in_order_ ? static_cast<std::int64_t>(i) : order_[i];
-      const std::int64_t before = operation::rows_before(levels, sequence);
-      offsets[i + 1] = offsets[i] + (operation::rows_before(levels, sequence + 1) - before);
-    }
-    return offsets;
+  /// Their numbers in this order.
+  std::vector<std::int64_t> order() const {
+    std::vector<std::int64_t> order(destinations_.size());
+    for_each([&](std::int64_t sequence, std::size_t, std::int64_t place) {
+      order[static_cast<std::size_t>(place)] = sequence;
+    });
+    return order;
   }
   /// Where those for a rank begin in this order.
   std::int64_t begin(int rank) const noexcept { return ends_[static_cast<std::size_t>(rank)]; }
   std::int64_t end(int rank) const noexcept { return begin(rank + 1); }
+  std::int64_t size(int rank) const noexcept { return end(rank) - begin(rank); }
 
  private:
+  std::span<const std::int64_t> destinations_;
   std::vector<std::int64_t> ends_;
-  std::vector<std::int64_t> order_;
   bool in_order_ = true;
 };
 
-/// The sequences for each rank, copied to where they lie one after the other, unless they do. Those that stay on this
-/// rank are copied to the output at once.
+/// The sequences for each rank. Unless they lie one after the other, they are copied in the order in which they lie:
+/// those for other ranks to where they do, and those that stay on this rank straight to the output.
 template <class X>
 class SortedParts {
   using T = value_type_t<X>;
@@ -98,58 +92,118 @@ class SortedParts {
  public:
   SortedParts(const mpi::Communicator& communicator, const X& x, std::span<const std::int64_t> destinations,
               const Arriving<X>& y)
-      : communicator_(&communicator), x_(x.view()), destinations_(destinations), argument_(&x), y_(&y) {}
+      : group_(&group_of(communicator)), x_(x.view()), destinations_(destinations), argument_(&x), y_(&y) {}
   std::vector<Outgoing> operator()() {
     check_apart("all_to_all", *argument_, *y_);
-    const int ranks = communicator_->size(), own = communicator_->rank();
-    const Sorted sorted(destinations_, x_.size(), ranks, "all_to_all");
+    const Sorted sorted(destinations_, x_.size(), group_->size, "all_to_all");
     in_order_ = sorted.in_order();
-    const std::int64_t staying = in_order_ ? 0 : sorted.end(own) - sorted.begin(own);
-    LoDTensorView<const T> laid_out = x_;
-    if (!in_order_) {
-      const auto begin = sorted.order().begin() + static_cast<std::ptrdiff_t>(sorted.begin(own));
-      const auto end = begin + static_cast<std::ptrdiff_t>(staying);
-      own_ids_.assign(begin, end);
-      std::vector<std::int64_t> others(sorted.order().begin(), begin);
-      others.insert(others.end(), end, sorted.order().end());
-      laid_out_ = select(communicator_->executor(), x_, others);
-      laid_out = std::as_const(laid_out_).view();
-      // The levels of what stays: those of rows without elements, of which nothing is copied.
-      const LoDTensorView<const T> only_levels(nullptr, x_.lod_view(), &no_elements_, 0);
-      own_levels_ = select(communicator_->executor(), only_levels, own_ids_);
-    }
     std::vector<Outgoing> parts;
-    for (int rank = 0; rank < ranks; ++rank) {
-      if (rank == own && !in_order_) {
-        parts.push_back(
-            outgoing(LoDTensorView<const T>(nullptr, own_levels_.lod_view(), &x_.row_shape(), x_.row_size())));
-        continue;
-      }
-      const std::int64_t left_out = rank > own ? staying : 0;
-      parts.push_back(outgoing(laid_out.between(sorted.begin(rank) - left_out, sorted.end(rank) - left_out)));
+    for (int rank = 0; rank < group_->size; ++rank) {
+      parts.push_back(outgoing(in_order_ ? x_.between(sorted.begin(rank), sorted.end(rank)) : x_.between(0, 0)));
+      if (!in_order_ && x_.levels() == 0) parts.back().header.rows = sorted.size(rank);
     }
+    if (in_order_) return parts;
+    if (x_.levels() > 0) list_levels(sorted, parts);
+    take_memory(parts);
     return parts;
   }
-  void copy_own(const Outgoing& part, std::byte* to, std::int64_t bytes) const {
-    if (in_order_) {
-      InPlace().copy_own(part, to, bytes);
-    } else if (bytes > 0) {
-      const LoDTensorView<T> y(reinterpret_cast<T*>(to), own_levels_.lod_view(), &x_.row_shape(), x_.row_size());
-      select_into(communicator_->executor(), x_, own_ids_, y);
+  void copy_rows(const Outgoing& own, std::byte* to) {
+    T* const place = reinterpret_cast<T*>(to);
+    const std::int64_t staying = own.header.rows * x_.row_size();
+    if (!in_order_) {
+      copy_all(place);
+    } else if (staying > 0) {
+      launch(kernel::CopyValues(), group_->executor, static_cast<const T*>(own.values), staying, place);
     }
   }
 
  private:
-  const mpi::Communicator* communicator_;
+  /// The lengths of all levels of the sequences for each rank, and their rows.
+  void list_levels(const Sorted& sorted, std::vector<Outgoing>& parts) {
+    const LoDView& levels = x_.lod_view();
+    const auto count = static_cast<std::size_t>(levels.levels());
+    const std::size_t ranks = parts.size();
+    // Where the sequences begin in a level below.
+    const Workspace::Loan<std::int64_t> begins(group_->executor.workspace(), count > 1 ? levels.size() + 1 : 0);
+    const auto descend = [&](std::size_t level) {
+      const auto offsets = levels.offsets(static_cast<int>(level) - 1);
+      for (std::int64_t i = 0; i <= levels.size(); ++i) {
+        begins[i] = offsets[static_cast<std::size_t>(level == 1 ? i : begins[i])] - offsets[0];
+      }
+    };
+    std::vector<std::int64_t> sizes(count * ranks);  // of each level, for each rank
+    for (std::size_t rank = 0; rank < ranks; ++rank) sizes[rank] = sorted.size(static_cast<int>(rank));
+    for (std::size_t level = 1; level < count; ++level) {
+      descend(level);
+      sorted.for_each([&](std::int64_t sequence, std::size_t rank, std::int64_t) {
+        sizes[level * ranks + rank] += begins[sequence + 1] - begins[sequence];
+      });
+    }
+    std::int64_t total = 0;
+    for (const std::int64_t size : sizes) total += size + 1;
+    numbers_.emplace(group_->executor.workspace(), total);
+    std::vector<std::int64_t*> next(ranks);
+    std::int64_t* begin = numbers_->data();
+    for (std::size_t rank = 0; rank < ranks; ++rank) {
+      std::int64_t* const lengths = begin + count;
+      std::int64_t numbers = static_cast<std::int64_t>(count);
+      for (std::size_t level = 0; level < count; ++level) {
+        begin[level] = sizes[level * ranks + rank];
+        numbers += begin[level];
+      }
+      parts[rank].header.numbers = numbers;
+      parts[rank].numbers = {begin, static_cast<std::size_t>(numbers)};
+      next[rank] = lengths;
+      begin += numbers;
+    }
+    std::vector<std::int64_t> rows(ranks);
+    for (std::size_t level = 0; level < count; ++level) {
+      const std::int64_t* const offsets = levels.offsets(static_cast<int>(level)).data();
+      if (level > 0) descend(level);
+      sorted.for_each([&](std::int64_t sequence, std::size_t rank, std::int64_t) {
+        const std::int64_t first = level == 0 ? sequence : begins[sequence];
+        const std::int64_t last = level == 0 ? sequence + 1 : begins[sequence + 1];
+        for (std::int64_t i = first; i < last; ++i) *next[rank]++ = offsets[i + 1] - offsets[i];
+        if (level + 1 == count) rows[rank] += offsets[last] - offsets[first];
+      });
+    }
+    for (std::size_t rank = 0; rank < ranks; ++rank) parts[rank].header.rows = rows[rank];
+  }
+  /// Memory for what goes to other ranks.
+  void take_memory(std::vector<Outgoing>& parts) {
+    const auto own = static_cast<std::size_t>(group_->rank);
+    going_.emplace(group_->executor.workspace(), (x_.rows() - parts[own].header.rows) * x_.row_size());
+    places_.emplace(group_->executor.workspace(), x_.size());
+    T* next = going_->data();
+    for (std::size_t rank = 0; rank < parts.size(); ++rank) {
+      parts[rank].values = next;
+      next_.push_back(next);
+      if (rank != own) next += parts[rank].header.rows * x_.row_size();
+    }
+  }
+  void copy_all(T* place_of_own) {
+    next_[static_cast<std::size_t>(group_->rank)] = place_of_own;
+    const operation::OutermostSegments<CpuExecutor> sequences(group_->executor, x_.lod_view());
+    const std::int64_t* const offsets = sequences.get().offsets;
+    for (std::size_t i = 0; i < destinations_.size(); ++i) {
+      T*& next = next_[static_cast<std::size_t>(destinations_[i])];
+      (*places_)[static_cast<std::int64_t>(i)] = next;
+      next += (offsets[i + 1] - offsets[i]) * x_.row_size();
+    }
+    launch(kernel::RunScatter(), group_->executor, x_.data(), sequences.get(), x_.row_size(),
+           static_cast<T* const*>(places_->data()));
+  }
+
+  Group* group_;
   LoDTensorView<const T> x_;
   std::span<const std::int64_t> destinations_;
   const X* argument_;
   const Arriving<X>* y_;
   bool in_order_ = true;
-  Shape no_elements_{0};
-  LoDTensor<T> laid_out_;  // what goes to others
-  std::vector<std::int64_t> own_ids_;
-  LoDTensor<T> own_levels_;
+  std::vector<T*> next_;  // where the next sequence for each rank goes
+  std::optional<Workspace::Loan<std::int64_t>> numbers_;
+  std::optional<Workspace::Loan<T>> going_;
+  std::optional<Workspace::Loan<T*>> places_;  // of each sequence
 };
 
 template <class X>
@@ -157,7 +211,7 @@ auto exchanging(const mpi::Communicator& communicator, const X& x, std::span<con
   check_device<X>();
   return [&communicator, &x, destinations](Arriving<X>& y) {
     return Exchange<Arriving<X>, SortedParts<X>>(communicator, Operation::ALL_TO_ALL, Pattern::DENSE, 0, y,
-                                                 {communicator, x, destinations, y});
+                                                 communicator, x, destinations, y);
   };
 }
 
@@ -196,19 +250,20 @@ class Returned : public Steps {
  private:
   static constexpr const char* what = "all_to_all_grad";
 
-  /// The rows of the sequences before one, in the order in which they have arrived.
-  std::int64_t rows_before(std::int64_t sequence) const noexcept { return starts_[static_cast<std::size_t>(sequence)]; }
   void agree() {
     agreement_.prepare([&] {
       check_device<DY>();
       check_apart(what, *dy_, *dx_);
       const LoDView& levels = levels_.view();
-      sorted_.emplace_back(destinations_, levels.size(), group.size, what);
-      starts_ = sorted_[0].offsets(levels, what);
+      sorted_.emplace(destinations_, levels.size(), group.size, what);
+      std::vector<std::int64_t> rows(static_cast<std::size_t>(group.size));
+      sorted_->for_each([&](std::int64_t sequence, std::size_t rank, std::int64_t) {
+        rows[rank] += operation::rows_before(levels, sequence + 1) - operation::rows_before(levels, sequence);
+      });
       Header header = expected<DX>();
       set_row_shape(header, dy_->view().row_shape());
       for (int rank = 0; rank < group.size; ++rank) {
-        header.rows = rows_before(sorted_[0].end(rank)) - rows_before(sorted_[0].begin(rank));
+        header.rows = rows[static_cast<std::size_t>(rank)];
         agreement_.tell(rank, header);
       }
     });
@@ -220,7 +275,6 @@ class Returned : public Steps {
       check_alike(agreement_.from(rank), agreement_.from(0), of_rank(what, rank));
     }
     const auto dy = dy_->view();
-    const std::int64_t row_bytes = detail::bytes_of<T>(dy.row_size());
     try {
       std::int64_t rows = 0;
       for (int rank = 0; rank < group.size; ++rank) rows = detail::saturated_sum(rows, agreement_.from(rank).rows);
@@ -228,12 +282,11 @@ class Returned : public Steps {
         throw ShapeMismatch(
             detail::text({what, ": dy has ", dy.rows(), " rows, expected ", rows, ", as many as have arrived"}));
       }
-      received_ = dx_->resized(LoD(), dy.row_shape(), levels_.view().rows(), dx_->resource());
-      if (!sorted_[0].in_order()) {
-        // The rows are put in order from here.
-        result_ = std::move(received_);
-        received_ =
-            LoDTensor<T>(Shape(levels_.view().rows(), dy.row_shape()), uninitialized, group.executor.resource());
+      result_ = dx_->resized(LoD(), dy.row_shape(), levels_.view().rows(), dx_->resource());
+      if (!sorted_->in_order()) {
+        const std::int64_t staying = agreement_.from(group.rank).rows;
+        received_.emplace(group.executor.workspace(), (levels_.view().rows() - staying) * dy.row_size());
+        sources_.emplace(group.executor.workspace(), levels_.view().size());
       }
     } catch (...) {
       error_ = std::current_exception();
@@ -241,8 +294,6 @@ class Returned : public Steps {
     const int tag = agreement_.tag();
     std::int64_t& own = failed_[static_cast<std::size_t>(group.rank)];
     own = error_ ? 1 : 0;
-    const auto* from = error_ ? nullptr : reinterpret_cast<const std::byte*>(dy.data());
-    auto* const to = error_ ? nullptr : reinterpret_cast<std::byte*>(received_.data());
     exchange_blocks(
         group, messages, tag, group.merged, [](int, int) { return static_cast<std::int64_t>(sizeof own); },
         [&own](int) {
@@ -251,18 +302,25 @@ class Returned : public Steps {
         [this](int rank) {
           return Parts<void>{{{&failed_[static_cast<std::size_t>(rank)], sizeof own}}};
         });
+    const T* from = error_ ? nullptr : dy.data();
+    T* to = error_ ? nullptr : sorted_->in_order() ? result_.data() : received_->data();
     for (int rank = 0; rank < group.size; ++rank) {
-      const std::int64_t first = rows_before(sorted_[0].begin(rank));
-      const std::int64_t bytes_back = (rows_before(sorted_[0].end(rank)) - first) * row_bytes;
-      const std::int64_t bytes = agreement_.from(rank).rows * row_bytes;
-      std::byte* const place = to ? to + first * row_bytes : nullptr;
-      if (rank == group.rank) {
-        if (to && bytes > 0) std::memcpy(place, from, static_cast<std::size_t>(bytes));
-      } else {
-        messages.receive(rank, tag, place, bytes_back);
-        messages.send(rank, tag, from, bytes);
+      const std::int64_t coming = agreement_.to(rank).rows * dy.row_size();
+      const std::int64_t going = agreement_.from(rank).rows * dy.row_size();
+      places_.push_back(to);
+      if (rank != group.rank) {
+        messages.receive(rank, tag, to, detail::bytes_of<T>(coming));
+        messages.send(rank, tag, from, detail::bytes_of<T>(going));
+      } else if (!error_) {
+        own_ = from;
       }
-      if (from) from += bytes;
+      if (to && (rank != group.rank || sorted_->in_order())) to += coming;
+      if (from) from += going;
+    }
+    // While the others are on their way.
+    const std::int64_t staying = agreement_.from(group.rank).rows * dy.row_size();
+    if (!error_ && sorted_->in_order() && staying > 0) {
+      launch(kernel::CopyValues(), group.executor, own_, staying, places_[static_cast<std::size_t>(group.rank)]);
     }
   }
   void finish() {
@@ -270,14 +328,23 @@ class Returned : public Steps {
     if (std::any_of(failed_.begin(), failed_.end(), is_set)) {
       throw_together(group, agreement_.tag(), failed_, error_);
     }
-    LoD lod = levels_.view().lod();
-    if (sorted_[0].in_order()) {
-      *dx_ = std::move(received_).with_lod(std::move(lod));
-      return;
-    }
-    if (lod.levels() > 0) received_ = std::move(received_).with_lod(LoD::from_offsets({starts_}));
-    select_into(group.executor, received_, sorted_[0].places(), result_);
-    *dx_ = std::move(result_).with_lod(std::move(lod));
+    if (!sorted_->in_order()) put_in_order();
+    *dx_ = std::move(result_).with_lod(levels_.view().lod());
+  }
+  /// What has come back, and what has stayed, to where it belongs.
+  void put_in_order() {
+    const LoDView& levels = levels_.view();
+    const std::int64_t row_size = result_.row_size();
+    std::vector<const T*> next(places_.begin(), places_.end());
+    next[static_cast<std::size_t>(group.rank)] = own_;
+    sorted_->for_each([&](std::int64_t sequence, std::size_t rank, std::int64_t) {
+      (*sources_)[sequence] = next[rank];
+      next[rank] +=
+          (operation::rows_before(levels, sequence + 1) - operation::rows_before(levels, sequence)) * row_size;
+    });
+    const operation::OutermostSegments<CpuExecutor> sequences(group.executor, levels);
+    launch(kernel::RunCopy(), group.executor, static_cast<const T* const*>(sources_->data()), sequences.get(), row_size,
+           result_.data());
   }
 
   const DY* dy_;
@@ -285,10 +352,12 @@ class Returned : public Steps {
   std::span<const std::int64_t> destinations_;
   DX* dx_;
   Agreement agreement_;
-  std::vector<Sorted> sorted_;  // one
-  std::vector<std::int64_t> starts_;
+  std::optional<Sorted> sorted_;
   std::vector<std::int64_t> failed_;
-  LoDTensor<T> received_;
+  std::optional<Workspace::Loan<T>> received_;        // of other ranks, if it is to be put in order
+  std::optional<Workspace::Loan<const T*>> sources_;  // of each sequence
+  std::vector<T*> places_;                            // where the rows of each rank arrive
+  const T* own_ = nullptr;                            // those that have stayed
   LoDTensor<T> result_;
   std::exception_ptr error_;
   int step_ = 0;
@@ -300,8 +369,8 @@ namespace lod::inline LOD_INTERFACE::mpi::inline LOD_TARGET {
 
 /// Top-level sequence i of x (row i, where there is no level) goes to the rank destinations[i]. Each rank has those
 /// that have come to it: first those of rank 0, in the order that they had there, then those of rank 1, and so on.
-/// Without destinations that descend nothing is copied on the way; otherwise the sequences are laid out in a copy
-/// first.
+/// Without destinations that descend nothing is copied on the way; otherwise the sequences that go to other ranks are
+/// laid out first, in scratch memory of the communicator's executor.
 ///
 /// `destinations` are int64: a range, a list in braces or a tensor. Throws ShapeMismatch unless there are as many as
 /// sequences, OutOfRange for one that is no rank; InvalidLoD or ShapeMismatch if types, levels or row shapes differ

@@ -135,7 +135,7 @@ class Broadcast : public Steps {
     if (error_) std::rethrow_exception(error_);
     if (is_root()) return;
     const std::span<const std::int64_t> numbers = numbers_;
-    incoming_.finish({&numbers, 1});
+    incoming_.finish(group.executor.workspace(), {&numbers, 1});
   }
 
   int root_;

@@ -9,6 +9,7 @@
 #include <lod/core/data_type.hpp>
 #include <lod/core/device.hpp>
 #include <lod/core/error.hpp>
+#include <lod/core/executor.hpp>
 #include <lod/core/lod_index.hpp>
 #include <lod/core/lod_tensor.hpp>
 #include <lod/core/lod_view.hpp>
@@ -118,18 +119,29 @@ inline void put_levels(const LoDView& lod, Outgoing& to) {
   to.numbers = to.own;
   to.header.numbers = count;
 }
-/// The LoD of several parts, one after the other, from such numbers.
-inline LoD joined_levels(std::int64_t levels, std::span<const std::span<const std::int64_t>> parts) {
-  std::vector<std::vector<std::int64_t>> lengths(static_cast<std::size_t>(levels));
-  for (const auto& part : parts) {
-    auto next = part.begin() + static_cast<std::ptrdiff_t>(levels);
-    for (std::size_t level = 0; level < lengths.size(); ++level) {
-      const auto end = next + static_cast<std::ptrdiff_t>(part[level]);
-      lengths[level].insert(lengths[level].end(), next, end);
-      next = end;
+/// The LoD of several parts, one after the other, from such numbers: `before`, if that is the same.
+inline LoD joined_levels(Workspace& workspace, std::int64_t levels,
+                         std::span<const std::span<const std::int64_t>> parts, const LoD& before) {
+  if (levels == 0) return LoD();
+  std::int64_t sequences = 0;
+  for (const auto& part : parts) sequences += static_cast<std::int64_t>(part.size()) - levels;
+  operation::NewLevels joined(workspace, static_cast<int>(levels), sequences);
+  std::vector<std::ptrdiff_t> next(parts.size(), static_cast<std::ptrdiff_t>(levels));
+  for (std::size_t level = 0; level < static_cast<std::size_t>(levels); ++level) {
+    std::int64_t size = 0;
+    for (const auto& part : parts) size += part[level];
+    std::int64_t* offset = joined.add(size).data();
+    for (std::size_t i = 0; i < parts.size(); ++i) {
+      const auto lengths =
+          parts[i].subspan(static_cast<std::size_t>(next[i]), static_cast<std::size_t>(parts[i][level]));
+      for (const std::int64_t length : lengths) {
+        offset[1] = offset[0] + length;
+        ++offset;
+      }
+      next[i] += static_cast<std::ptrdiff_t>(lengths.size());
     }
   }
-  return LoD::from_lengths(lengths);
+  return joined.is(before.view()) ? before : joined.make();
 }
 
 template <class X>
@@ -324,18 +336,18 @@ class Incoming {
     }
   }
   /// Lets the output be what has arrived; the numbers of each part.
-  void finish(std::span<const std::span<const std::int64_t>> parts) {
+  void finish(Workspace& workspace, std::span<const std::span<const std::int64_t>> parts) {
     if constexpr (is_typed_rows<Y> || std::same_as<Y, AnySelectedRows>) {
       for (const auto& part : parts) ids_.insert(ids_.end(), part.begin(), part.end());
       *y_ = Y(std::move(ids_), all_.height, std::move(value_));
     } else if constexpr (std::same_as<Y, LoD>) {
-      *y_ = joined_levels(all_.levels, parts);
+      *y_ = joined_levels(workspace, all_.levels, parts, *y_);
     } else if constexpr (Descriptions<Y>) {
       *y_ = decoded(parts);
     } else if constexpr (std::same_as<Y, AnyLoDTensor>) {
-      *y_ = value_.with_lod(joined_levels(all_.levels, parts));
+      *y_ = value_.with_lod(joined_levels(workspace, all_.levels, parts, y_->lod()));
     } else {
-      LoD lod = joined_levels(all_.levels, parts);
+      LoD lod = joined_levels(workspace, all_.levels, parts, y_->lod());
       *y_ = std::move(value_).with_lod(std::move(lod));
     }
   }

@@ -54,25 +54,29 @@ inline void check_alike(const Header& x, const Header& first, const std::string&
 
 /// A base of what prepares parts that lie where they are sent from.
 struct InPlace {
-  /// Copies this rank's part for itself.
-  void copy_own(const Outgoing& part, std::byte* to, std::int64_t bytes) const noexcept {
-    if (to && bytes > 0) std::memcpy(to, part.values, static_cast<std::size_t>(bytes));
+  void copy_rows(const Outgoing& own, std::byte* to) const noexcept {
+    const std::int64_t bytes = bytes_of_values(own.header);
+    if (bytes > 0) std::memcpy(to, own.values, static_cast<std::size_t>(bytes));
   }
 };
 
-/// Such an operation. `prepare()` returns this rank's part for each rank, or one for all of them; it is called where
-/// the rank sends something. `prepare.copy_own` copies its part for itself.
+/// Such an operation. `Prepare` is made of the last arguments. `prepare()` returns this rank's part for each rank, or
+/// one for all of them; it is called where the rank sends something. `prepare.copy_rows(own, to)` copies this rank's
+/// part for itself, and what must be copied before it is sent.
 template <class Y, class Prepare>
 class Exchange : public Steps {
  public:
-  Exchange(const mpi::Communicator& communicator, Operation operation, Pattern pattern, int root, Y& y, Prepare prepare)
+  template <class... Arguments>
+  Exchange(const mpi::Communicator& communicator, Operation operation, Pattern pattern, int root, Y& y,
+           const Arguments&... arguments)
       : Steps(communicator),
         pattern_(pattern),
         root_(root),
-        prepare_(std::move(prepare)),
+        prepare_(arguments...),
         agreement_(group, operation, root),
         incoming_(y),
-        failed_(static_cast<std::size_t>(group.size)) {}
+        failed_(static_cast<std::size_t>(group.size)),
+        numbers_(static_cast<std::size_t>(group.size)) {}
 
   bool next() override {
     switch (step_++) {
@@ -116,7 +120,6 @@ class Exchange : public Steps {
     agreement_.check();
     prepare_output();
     const int tag = agreement_.tag();
-    if (!error_ && receives_from(group.rank)) copy_own();
     std::byte* const values = error_ ? nullptr : incoming_.values();
     std::vector<std::byte*> places;
     std::int64_t position = 0;
@@ -124,10 +127,11 @@ class Exchange : public Steps {
       places.push_back(values ? values + position : nullptr);
       if (receives_from(rank)) position += bytes_of_values(agreement_.from(rank));
     }
+    copy_rows(places[static_cast<std::size_t>(group.rank)]);
     std::int64_t& own = failed_[static_cast<std::size_t>(group.rank)];
     own = error_ ? 1 : 0;
     const std::int64_t flag = pattern_ == Pattern::DENSE ? sizeof own : 0;
-    const auto in = [this, flag, places = std::move(places)](int rank) {
+    const auto in = [this, flag, places](int rank) {
       const auto i = static_cast<std::size_t>(rank);
       const Header& header = agreement_.from(rank);
       std::int64_t* const numbers = error_ ? nullptr : numbers_[i].data();
@@ -145,24 +149,19 @@ class Exchange : public Steps {
         return detail::saturated_sum(flag + bytes_of_numbers(header), bytes_of_values(header));
       };
       exchange_blocks(group, messages, tag, group.merged, size, out, in);
-      return;
-    }
-    for (int rank = 0; rank < group.size; ++rank) {
-      if (rank == group.rank) continue;
-      if (receives_from(rank)) messages.receive(rank, tag, in(rank));
-      if (sends_to(rank)) messages.send(rank, tag, out(rank));
+    } else {
+      for (int rank = 0; rank < group.size; ++rank) {
+        if (rank == group.rank) continue;
+        if (receives_from(rank)) messages.receive(rank, tag, in(rank));
+        if (sends_to(rank)) messages.send(rank, tag, out(rank));
+      }
     }
   }
-  /// Before anything is sent, so that others are told if it fails.
-  void copy_own() {
-    std::int64_t before = 0;
-    for (int rank = 0; rank < group.rank; ++rank) {
-      if (receives_from(rank)) before += bytes_of_values(agreement_.from(rank));
-    }
+  /// Before anything is sent, so that others are told if it fails: all of them throw then, whatever they get.
+  void copy_rows(std::byte* to) {
+    if (error_ || !receives_from(group.rank)) return;
     try {
-      std::byte* const values = incoming_.values();
-      const Outgoing& own = part(group.rank);
-      prepare_.copy_own(own, values ? values + before : nullptr, bytes_of_values(own.header));
+      prepare_.copy_rows(part(group.rank), to);
     } catch (...) {
       error_ = std::current_exception();
     }
@@ -179,17 +178,24 @@ class Exchange : public Steps {
       }
     }
     try {
-      numbers_.resize(static_cast<std::size_t>(group.size));
+      std::int64_t numbers = 0;
       all.rows = 0;
       for (int rank = 0; rank < group.size; ++rank) {
         if (!receives_from(rank)) continue;
         const Header& header = agreement_.from(rank);
-        if (rank != group.rank) {
-          numbers_[static_cast<std::size_t>(rank)].resize(detail::checked_count<std::int64_t>(header.numbers, what));
-        }
+        if (rank != group.rank) numbers = detail::saturated_sum(numbers, header.numbers);
         if (__builtin_add_overflow(all.rows, header.rows, &all.rows)) {
           throw ShapeMismatch(detail::text({what, ": the ranks have more rows than 64 bits count"}));
         }
+      }
+      number_memory_.emplace(group.executor.workspace(), numbers);
+      std::int64_t* next = number_memory_->data();
+      for (int rank = 0; rank < group.size; ++rank) {
+        if (!receives_from(rank) || rank == group.rank) continue;
+        const Header& header = agreement_.from(rank);
+        numbers_[static_cast<std::size_t>(rank)] = {next, static_cast<std::size_t>(header.numbers)};
+        if (bytes_of_numbers(header) == 0) std::fill_n(next, header.numbers, 0);
+        next += header.numbers;
       }
       incoming_.prepare(all, group.executor.resource());
     } catch (...) {
@@ -208,7 +214,7 @@ class Exchange : public Steps {
       if (!receives_from(rank)) continue;
       parts.push_back(rank == group.rank ? part(rank).numbers : numbers_[static_cast<std::size_t>(rank)]);
     }
-    incoming_.finish(parts);
+    incoming_.finish(group.executor.workspace(), parts);
   }
 
   Pattern pattern_;
@@ -218,7 +224,8 @@ class Exchange : public Steps {
   Incoming<Y> incoming_;
   std::vector<std::int64_t> failed_;  // for each rank; what arrives of a dense exchange
   std::vector<Outgoing> parts_;
-  std::vector<std::vector<std::int64_t>> numbers_;
+  std::vector<std::span<std::int64_t>> numbers_;  // of each other rank, in
+  std::optional<Workspace::Loan<std::int64_t>> number_memory_;
   std::exception_ptr error_;
   int step_ = 0;
 };

@@ -37,15 +37,14 @@ class Whole : public InPlace {
 template <class X>
 auto gathering(const mpi::Communicator& communicator, const X& x, int root) {
   return [&communicator, &x, root](Arriving<X>& y) {
-    return Exchange<Arriving<X>, Whole<X>>(communicator, Operation::GATHER, Pattern::TO_ROOT, root, y,
-                                           {"gather", x, y});
+    return Exchange<Arriving<X>, Whole<X>>(communicator, Operation::GATHER, Pattern::TO_ROOT, root, y, "gather", x, y);
   };
 }
 template <class X>
 auto gathering_on_all(const mpi::Communicator& communicator, const X& x) {
   return [&communicator, &x](Arriving<X>& y) {
-    return Exchange<Arriving<X>, Whole<X>>(communicator, Operation::ALL_GATHER, Pattern::DENSE, 0, y,
-                                           {"all_gather", x, y});
+    return Exchange<Arriving<X>, Whole<X>>(communicator, Operation::ALL_GATHER, Pattern::DENSE, 0, y, "all_gather", x,
+                                           y);
   };
 }
 

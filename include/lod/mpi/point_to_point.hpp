@@ -119,7 +119,7 @@ class Receiving : public Steps {
     if (header_.failed) throw mpi::RankError(from_, words_.text);
     if (error_) std::rethrow_exception(error_);
     const std::span<const std::int64_t> numbers = numbers_;
-    incoming_.finish({&numbers, 1});
+    incoming_.finish(group.executor.workspace(), {&numbers, 1});
   }
 
   int from_;

@@ -50,7 +50,7 @@ template <class X>
 auto scattering(const mpi::Communicator& communicator, const X& x, int root) {
   return [&communicator, &x, root](Arriving<X>& y) {
     return Exchange<Arriving<X>, EvenParts<X>>(communicator, Operation::SCATTER, Pattern::FROM_ROOT, root, y,
-                                               {communicator.size(), x, y});
+                                               communicator.size(), x, y);
   };
 }
 

@@ -62,20 +62,18 @@ class RequestedIds {
     }
     const Distinct distinct(padding.any() ? std::span<const std::int64_t>(kept) : ids);
     const int ranks = shard.communicator.size();
-    const Sorted sorted(shard.owners(distinct.ids()), distinct.size(), ranks, what);
+    const auto owners = shard.owners(distinct.ids());
+    const Sorted sorted(owners, distinct.size(), ranks, what);
     // The place of each distinct id in the order of owners.
     std::vector<std::int64_t> place(distinct.ids().size());
     requests_.resize(static_cast<std::size_t>(ranks));
     for (int rank = 0; rank < ranks; ++rank) {
-      auto& request = requests_[static_cast<std::size_t>(rank)];
-      request.ids.reserve(static_cast<std::size_t>(sorted.end(rank) - sorted.begin(rank)));
-      for (std::int64_t i = sorted.begin(rank); i < sorted.end(rank); ++i) {
-        const auto number =
-            static_cast<std::size_t>(sorted.in_order() ? i : sorted.order()[static_cast<std::size_t>(i)]);
-        place[number] = i;
-        request.ids.push_back(distinct.ids()[number]);
-      }
+      requests_[static_cast<std::size_t>(rank)].ids.reserve(static_cast<std::size_t>(sorted.size(rank)));
     }
+    sorted.for_each([&](std::int64_t number, std::size_t rank, std::int64_t at) {
+      place[static_cast<std::size_t>(number)] = at;
+      requests_[rank].ids.push_back(distinct.ids()[static_cast<std::size_t>(number)]);
+    });
     std::size_t next = 0;
     for (std::size_t i = 0; i < ids.size(); ++i) {
       if (padding.any() && padding.contains(ids[i])) continue;

@@ -133,15 +133,17 @@ class Updating final : public TableSteps<Shard> {
       const auto& ids = gradient_->rows();
       const int ranks = this->group.size;
       const auto size = static_cast<std::int64_t>(ids.size());
-      const Sorted sorted(this->shard_.owners(ids), size, ranks, this->what());
+      const auto owners = this->shard_.owners(ids);
+      const Sorted sorted(owners, size, ranks, this->what());
       if (!sorted.in_order()) {
+        const auto order = sorted.order();
         sorted_ids_.reserve(ids.size());
-        for (const std::int64_t i : sorted.order()) sorted_ids_.push_back(ids[static_cast<std::size_t>(i)]);
-        select_into(this->executor(), gradient_->value(), sorted.order(), sorted_values_);
+        for (const std::int64_t i : order) sorted_ids_.push_back(ids[static_cast<std::size_t>(i)]);
+        select_into(this->executor(), gradient_->value(), order, sorted_values_);
       }
       sent_ids_ = sorted.in_order() ? ids.data() : sorted_ids_.data();
       sent_values_ = sorted.in_order() ? gradient_->value().data() : std::as_const(sorted_values_).data();
-      sent_ = PartBegins(ranks, [&](int rank) { return sorted.end(rank) - sorted.begin(rank); });
+      sent_ = PartBegins(ranks, [&](int rank) { return sorted.size(rank); });
       Header header = this->shard_.header();
       put_options(header);
       for (int rank = 0; rank < ranks; ++rank) {

@@ -18,6 +18,11 @@
 namespace lod::inline LOD_INTERFACE::kernel {
 /// run(executor, sources, destination, row_size, y): copies the rows of sequence i of `destination` from sources[i] on.
 struct RunCopy {};
+/// run(executor, x, runs, row_size, destinations): the way back. Copies the rows of sequence i of `runs`, which lie one
+/// after the other from x on, to destinations[i] on. For exchanges, which read a large batch once, in its order.
+struct RunScatter {
+  static constexpr bool in_headers_only = true;  ///< between ranks, whose values are on the CPU
+};
 /// run(executor, x, count, y): y[i] = x[i].
 struct CopyValues {};
 }  // namespace lod::inline LOD_INTERFACE::kernel

@@ -121,10 +121,31 @@ struct Kernel<RunCopy> {
       return cpu::ShortRuns::copy(executor, sources, destination, row_bytes, output, reinterpret_cast<std::byte*>(y));
     }
 #endif
+    // Runs of a few lines, which may be anywhere, end before the processor has seen that they are read in order.
+    constexpr std::int64_t few_bytes = 1024;
+    const bool are_short = destination.rows() * row_bytes <= destination.size * few_bytes;
     cpu::parallel_rows(executor, destination, 2 * row_bytes,
                        [&](std::int64_t i, std::int64_t begin, std::int64_t end, std::int64_t) {
+                         const std::int64_t later = std::min(i + cpu::prefetch_distance, destination.size - 1);
+                         if (are_short) cpu::prefetch(sources[later], row_size);
                          output.copy(sources[i] + begin * row_size, (end - begin) * row_size,
                                      y + (destination.begin(i) + begin) * row_size);
+                       });
+  }
+};
+
+template <>
+struct Kernel<RunScatter> {
+  template <class T>
+  static void run(const CpuExecutor& executor, const T* x, const Segments& runs, std::int64_t row_size,
+                  T* const* destinations) {
+    if (runs.rows() == 0 || row_size == 0) return;
+    const std::int64_t row_bytes = lod::detail::bytes_of<T>(row_size);
+    const cpu::LargeOutput output(runs.rows() * row_bytes);
+    cpu::parallel_rows(executor, runs, 2 * row_bytes,
+                       [&](std::int64_t i, std::int64_t begin, std::int64_t end, std::int64_t) {
+                         output.copy(x + (runs.begin(i) + begin) * row_size, (end - begin) * row_size,
+                                     destinations[i] + begin * row_size);
                        });
   }
 };
