@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 /// @file
 /// The library lodtensor::cpu: the operators of programs, and what runs programs. They call the library's kernels, so
-/// that one object serves all instruction sets. With LOD_OPERATORS_LIBRARY they stand alone, with the kernels that they
-/// call: programs that have files for the same flags share them.
+/// that one object serves all instruction sets. With LOD_OPERATORS_LIBRARY and without LOD_CPU_LIBRARY they stand
+/// alone, with the kernels that they call: programs that have files for the same flags share them.
 #ifndef LOD_OPERATORS_LIBRARY
 #  define LOD_CPU_LIBRARY
 #endif
