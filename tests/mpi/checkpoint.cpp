@@ -1,16 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0
 // Files that all ranks write together, and any number of them reads.
 #include "ranks.hpp"
+#include "shared_folder.hpp"
 #include "support/element_types.hpp"
 #include "support/interrupted_writers.hpp"
-#include "support/temporary_folder.hpp"
 #include <lod/mpi_files.hpp>
 
 #include <algorithm>
 #include <cmath>
 #include <cstdint>
-#include <filesystem>
-#include <iterator>
 #include <optional>
 #include <sstream>
 #include <stdexcept>
@@ -23,45 +21,15 @@ using lod::LoD;
 using lod::LoDTensor;
 using lod::SelectedRows;
 using lod_test::all_ranks;
+using lod_test::as_tensor;
+using lod_test::as_text;
 using lod_test::check_fails_together;
 using lod_test::own;
 using lod_test::same_bits;
+using lod_test::SharedFolder;
 namespace mpi = lod::mpi;
 
 namespace {
-
-/// A text as a tensor, and back.
-LoDTensor<std::uint8_t> as_tensor(const std::string& text) {
-  LoDTensor<std::uint8_t> letters({static_cast<std::int64_t>(text.size())});
-  std::copy(text.begin(), text.end(), letters.data());
-  return letters;
-}
-std::string as_text(const LoDTensor<std::uint8_t>& letters) {
-  return {letters.values().begin(), letters.values().end()};
-}
-
-/// A folder of rank 0's that all ranks know; it goes when all of them have done with it.
-class SharedFolder {
- public:
-  explicit SharedFolder(const mpi::Communicator& ranks) : ranks_(ranks) {
-    if (ranks.rank() == 0) folder_.emplace();
-    path_ = as_text(mpi::broadcast(ranks, 0, as_tensor(folder_ ? folder_->path() : "")));
-  }
-  SharedFolder(const SharedFolder&) = delete;
-  SharedFolder& operator=(const SharedFolder&) = delete;
-  ~SharedFolder() {
-    mpi::together(ranks_, [] {});
-  }
-  std::string operator/(const std::string& name) const { return path_ + "/" + name; }
-  std::ptrdiff_t size() const {
-    return std::distance(std::filesystem::directory_iterator(path_), std::filesystem::directory_iterator());
-  }
-
- private:
-  mpi::Communicator ranks_;
-  std::optional<lod_test::TemporaryFolder> folder_;
-  std::string path_;
-};
 
 /// Writes a file of one joined variable.
 template <class X>
@@ -269,14 +237,14 @@ namespace {
 
 /// A training whose every state matters: weights with momentum, the same on all ranks; a table shared out between ranks
 /// by id, each row with its Adagrad moment; random numbers.
-struct Training {
+struct ResumedTraining {
   static constexpr std::int64_t height = 30;
   static constexpr int parts = 8;
   LoDTensor<float> weights{{4}}, velocity{{4}};
   SelectedRows<float> table, moment;
   lod_test::Engine random{3};
 
-  explicit Training(const mpi::Communicator& ranks) {
+  explicit ResumedTraining(const mpi::Communicator& ranks) {
     std::vector<std::int64_t> ids;
     for (std::int64_t id = ranks.rank(); id < height; id += ranks.size()) ids.push_back(id);
     table = moment = SelectedRows<float>(ids, height, {4});
@@ -348,7 +316,7 @@ TEST_CASE("a training that is taken up from its checkpoint by any number of rank
   const auto ranks = all_ranks();
   const SharedFolder folder(ranks);
   constexpr int steps = 12, saved = 5;
-  Training unbroken(ranks);
+  ResumedTraining unbroken(ranks);
   std::vector<float> losses;
   for (int step = 0; step < steps; ++step) {
     if (step == saved) unbroken.save(ranks, folder / "x");
@@ -362,7 +330,7 @@ TEST_CASE("a training that is taken up from its checkpoint by any number of rank
     if (fewer == MPI_COMM_NULL) continue;
     {
       const mpi::Communicator some(fewer);
-      Training resumed(some);
+      ResumedTraining resumed(some);
       resumed.load(some, folder / "x");
       for (int step = saved; step < steps; ++step) {
         CHECK(resumed.step(some) == losses[static_cast<std::size_t>(step)]);

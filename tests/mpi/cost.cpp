@@ -23,7 +23,7 @@ void check_cost(const mpi::Cost& cost, const mpi::Traffic& sent) {
 }
 /// The rows of a sequence whose messages are merged with others, and of one whose are not.
 constexpr std::int64_t row_counts[] = {1, 20, 2000};
-constexpr std::int64_t row_bytes = 8 * sizeof(float);
+constexpr std::int64_t bytes_of_row = 8 * sizeof(float);
 
 }  // namespace
 
@@ -36,7 +36,7 @@ TEST_CASE("cost: together, scatter, gather, broadcast, all_gather, all_to_all se
     const LoDTensor<float> x(LoD::from_lengths({std::vector<std::int64_t>(static_cast<std::size_t>(count), rows)}),
                              {8});
     const LoDTensor<float> one(LoD::from_lengths({{rows}}), {8});
-    const std::int64_t bytes = rows * row_bytes;
+    const std::int64_t bytes = rows * bytes_of_row;
     std::vector<std::int64_t> each(static_cast<std::size_t>(count));
     std::iota(each.begin(), each.end(), 0);
     for (int order = 0; order < 2; ++order) {
@@ -93,7 +93,7 @@ TEST_CASE("cost: all_reduce sends what it says, on all ranks together") {
   };
   for (const std::int64_t rows : row_counts) {
     const LoDTensor<float> x({rows * count, 8});
-    check_cost(mpi::cost_of_all_reduce(count, rows * count * row_bytes, from),
+    check_cost(mpi::cost_of_all_reduce(count, rows * count * bytes_of_row, from),
                sent_in(ranks, [&] { static_cast<void>(mpi::all_reduce(ranks, x)); }));
     // The same ids on all ranks, which own even numbers of them only nearly: of so few bytes that this is the same to
     // messages, or of so many.
@@ -104,7 +104,7 @@ TEST_CASE("cost: all_reduce sends what it says, on all ranks together") {
     SelectedRows<float> all;
     const auto sent = sum(sent_in(ranks, [&] { all = mpi::all_reduce(ranks, g); }));
     CHECK(all.rows() == ids);
-    const auto cost = mpi::cost_of_all_reduce_rows(count, merged, merged, row_bytes, from);
+    const auto cost = mpi::cost_of_all_reduce_rows(count, merged, merged, bytes_of_row, from);
     CHECK(sent.collectives == cost.collectives * count);
     CHECK(sent.messages == cost.messages * count);
     if (count < from) CHECK(sent.bytes == cost.bytes * count);  // otherwise some rows go twice, by who owns them

@@ -1,10 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 // Sharded tables in files: written by some ranks, read by more or fewer, and without MPI.
-#include "support/temporary_folder.hpp"
+#include "shared_folder.hpp"
 #include "tables.hpp"
 #include <lod/mpi_files.hpp>
 
-#include <algorithm>
 #include <cstdint>
 #include <optional>
 #include <string>
@@ -17,27 +16,6 @@ using namespace lod_test;
 namespace mpi = lod::mpi;
 
 namespace {
-
-/// A folder that all ranks know.
-class SharedFolder {
- public:
-  explicit SharedFolder(const mpi::Communicator& ranks) {
-    LoDTensor<std::int8_t> path({200});
-    if (ranks.rank() == 0) {
-      const std::string own = folder_.emplace().path();
-      std::copy(own.begin(), own.end(), path.data());
-    }
-    path = mpi::broadcast(ranks, 0, path);
-    for (const std::int8_t letter : path.values()) {
-      if (letter != 0) path_ += static_cast<char>(letter);
-    }
-  }
-  std::string operator/(const std::string& name) const { return path_ + "/" + name; }
-
- private:
-  std::optional<TemporaryFolder> folder_;
-  std::string path_;
-};
 
 /// The first ranks as a communicator of their own; none for the others.
 std::optional<mpi::Communicator> first_ranks(const mpi::Communicator& ranks, int count) {
