@@ -23,6 +23,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <numeric>
 #include <optional>
 #include <utility>
 #include <vector>
@@ -109,14 +110,21 @@ void all_to_all_grad_into(const Communicator& communicator, const DY& dy, const 
   const LoDView& levels = x_levels.view();
   const auto view = dy.view();
   std::optional<between_ranks::Sorted> sorted;
-  std::vector<std::int64_t> offsets;
+  std::vector<std::int64_t> offsets, places;  // in the order of destinations
   const auto first = [&](std::int64_t sequence) { return offsets[static_cast<std::size_t>(sequence)]; };
   const auto rows_back = [&](int rank) { return first(sorted->end(rank)) - first(sorted->begin(rank)); };
   between_gpus::Sizes sizes(communicator, between_gpus::Operation::ALL_TO_ALL_GRAD);
   sizes.tell([&] {
     between_gpus::check_apart(what, dy, dx);
     sorted.emplace(destinations, levels.size(), sizes.ranks(), what);
-    offsets = sorted->offsets(levels, what);
+    offsets.resize(detail::checked_count<std::int64_t>(detail::saturated_sum(levels.size(), 1), what));
+    places.resize(offsets.size() - 1);
+    sorted->for_each([&](std::int64_t sequence, std::size_t, std::int64_t place) {
+      places[static_cast<std::size_t>(sequence)] = place;
+      offsets[static_cast<std::size_t>(place) + 1] =
+          operation::rows_before(levels, sequence + 1) - operation::rows_before(levels, sequence);
+    });
+    std::partial_sum(offsets.begin(), offsets.end(), offsets.begin());
     std::vector<between_gpus::Outgoing> parts(static_cast<std::size_t>(sizes.ranks()));
     for (int rank = 0; rank < sizes.ranks(); ++rank) {
       // What each rank must send back.
@@ -146,7 +154,7 @@ void all_to_all_grad_into(const Communicator& communicator, const DY& dy, const 
   LoD lod = levels.lod();
   if (!sorted->in_order()) {
     if (lod.levels() > 0) received = std::move(received).with_lod(LoD::from_offsets({offsets}));
-    select_into(group.executor, received, sorted->places(), result);
+    select_into(group.executor, received, places, result);
   }
   dx = std::move(result).with_lod(std::move(lod));
 }

@@ -129,7 +129,7 @@ class Transfer {
     calls.end();
     if (!y) return;
     const std::span<const std::int64_t> numbers = numbers_;
-    landing_->finish(between_ranks::joined_levels(header_.levels, {&numbers, 1}));
+    landing_->finish(between_ranks::joined_levels(hosts_->executor.workspace(), header_.levels, {&numbers, 1}, LoD()));
   }
 
   Group* group_;

@@ -244,12 +244,12 @@ class Sizes {
   }
   /// Its levels; those from one rank.
   LoD lod() const {
-    std::vector<std::span<const std::int64_t>> parts(numbers_.begin(), numbers_.end());
-    return between_ranks::joined_levels(from(0).levels, parts);
+    const std::vector<std::span<const std::int64_t>> parts(numbers_.begin(), numbers_.end());
+    return between_ranks::joined_levels(hosts_->executor.workspace(), from(0).levels, parts, LoD());
   }
   LoD lod_from(int rank) const {
     const std::span<const std::int64_t> part = numbers_[static_cast<std::size_t>(rank)];
-    return between_ranks::joined_levels(from(rank).levels, {&part, 1});
+    return between_ranks::joined_levels(hosts_->executor.workspace(), from(rank).levels, {&part, 1}, LoD());
   }
 
  private:
