@@ -146,7 +146,7 @@ class SortedParts {
     std::int64_t* begin = numbers_->data();
     for (std::size_t rank = 0; rank < ranks; ++rank) {
       std::int64_t* const lengths = begin + count;
-      std::int64_t numbers = static_cast<std::int64_t>(count);
+      auto numbers = static_cast<std::int64_t>(count);
       for (std::size_t level = 0; level < count; ++level) {
         begin[level] = sizes[level * ranks + rank];
         numbers += begin[level];

@@ -54,7 +54,7 @@ inline void check_alike(const Header& x, const Header& first, const std::string&
 
 /// A base of what prepares parts that lie where they are sent from.
 struct InPlace {
-  void copy_rows(const Outgoing& own, std::byte* to) const noexcept {
+  void copy_rows(const Outgoing& own, std::byte* to) const {
     const std::int64_t bytes = bytes_of_values(own.header);
     if (bytes > 0) std::memcpy(to, own.values, static_cast<std::size_t>(bytes));
   }
