@@ -28,6 +28,7 @@
 #include <lod/ops/recurrent_cell.hpp>
 
 #include <cstdint>
+#include <optional>
 
 namespace lod::inline LOD_INTERFACE::op {
 struct gru : elements::Floating {

@@ -34,6 +34,7 @@
 #include <lod/ops/recurrent.hpp>
 
 #include <cstdint>
+#include <optional>
 
 namespace lod::inline LOD_INTERFACE::op {
 struct lstm : elements::Floating {
