@@ -124,6 +124,21 @@ void check_topk(const Executor& executor, const X& x, std::int64_t k, int level,
   CHECK(is_gathered(x, top.values, expected));
 }
 
+/// Numbers of which many are equal, and some integers the least or the greatest; of floating-point numbers, one in
+/// `strange_one_in` is a zero, infinite or a NaN.
+template <class T>
+void fill_with_equal_numbers(Engine& engine, std::int64_t strange_one_in, LoDTensor<T>& x) {
+  for (T& number : x.values()) {
+    number = static_cast<T>(random_number(engine, std::is_unsigned_v<T> ? 0 : -60, 60));
+    if constexpr (!std::integral<T>) {
+      constexpr double strange[] = {-0., 0., infinity, -infinity, std::numeric_limits<double>::quiet_NaN()};
+      if (random_number(engine, 1, strange_one_in) == 1) number = static_cast<T>(strange[random_number(engine, 0, 4)]);
+    } else if (random_number(engine, 0, 9) == 0) {
+      number = random_number(engine, 0, 1) == 0 ? std::numeric_limits<T>::lowest() : std::numeric_limits<T>::max();
+    }
+  }
+}
+
 /// Sorts x by a level both ways, and takes the first k of it for each of `ks`, on each of `executors`.
 template <lod::LoDTensorLike X, class ForEachExecutor>
 void check_both_ways(const X& x, int level, const std::vector<std::int64_t>& ks, const ForEachExecutor& executors) {
@@ -229,37 +244,49 @@ TEST_CASE("sequence_sort, sequence_topk: sequences of more rows than entries of 
 }
 
 TEST_CASE("sequence_sort, sequence_topk: many short sequences, long ones and strange numbers between them") {
-  for_each_type(
-      Types<bool, std::int8_t, std::int32_t, std::uint32_t, std::int64_t, unsigned long, unsigned long long,
-            lod::float16, lod::bfloat16, float, double>(),
-      [&]<class T>(std::type_identity<T>) {
-        Engine engine(8);
-        // From batches of the shortest to those of all lengths up to the longest that is short, and beyond.
-        const auto greatest_lengths =
-            slow ? std::vector<std::int64_t>{9, 17, 32, 65, 256, 300}
-                 : std::vector<std::int64_t>{1, 7, 8, 9, 16, 17, 24, 32, 40, 64, 65, 100, 129, 256, 300, 512};
-        for (const std::int64_t longest : greatest_lengths) {
-          INFO("up to ", longest, " rows");
-          std::vector<std::int64_t> lengths(slow ? 50 : longest > 40 ? 70 : 150);
-          // The longer ones stand together, so that many are taken at a time, and some with few others.
-          for (std::int64_t& length : lengths) length = random_number(engine, longest > 40 ? longest / 3 : 0, longest);
-          if (longest > 40) std::fill_n(lengths.begin() + 30, 5, 3);
-          lengths.front() = longest;
-          LoDTensor<T> x(LoD::from_lengths({lengths}), {});
-          for (T& number : x.values()) {
-            number = static_cast<T>(random_number(engine, std::is_unsigned_v<T> ? 0 : -60, 60));
-            if constexpr (!std::integral<T>) {
-              constexpr double strange[] = {-0., 0., infinity, -infinity, std::numeric_limits<double>::quiet_NaN()};
-              const bool is_strange = random_number(engine, 0, longest > 40 ? 1999 : 99) == 0;
-              if (is_strange) number = static_cast<T>(strange[random_number(engine, 0, 4)]);
-            } else if (random_number(engine, 0, 9) == 0) {
-              number =
-                  random_number(engine, 0, 1) == 0 ? std::numeric_limits<T>::lowest() : std::numeric_limits<T>::max();
-            }
-          }
-          check_on_every_executor(x.between(1, x.size()), slow ? Numbers{9} : Numbers{1, 8, 9, 50});
-        }
-      });
+  for_each_type(Types<bool, std::int8_t, std::int32_t, std::uint32_t, std::int64_t, unsigned long, unsigned long long,
+                      lod::float16, lod::bfloat16, float, double>(),
+                [&]<class T>(std::type_identity<T>) {
+                  Engine engine(8);
+                  // From batches of the shortest to those of all lengths up to the longest that is short, and beyond.
+                  const auto greatest_lengths =
+                      slow ? std::vector<std::int64_t>{9, 17, 32, 65, 256, 300}
+                           : std::vector<std::int64_t>{1, 7, 8, 9, 16, 17, 24, 32, 40, 64, 65, 100, 129, 256, 300, 512};
+                  for (const std::int64_t longest : greatest_lengths) {
+                    INFO("up to ", longest, " rows");
+                    std::vector<std::int64_t> lengths(slow ? 50 : longest > 40 ? 70 : 150);
+                    // The longer ones stand together, so that many are taken at a time, and some with few others.
+                    for (std::int64_t& length : lengths)
+                      length = random_number(engine, longest > 40 ? longest / 3 : 0, longest);
+                    if (longest > 40) std::fill_n(lengths.begin() + 30, 5, 3);
+                    lengths.front() = longest;
+                    LoDTensor<T> x(LoD::from_lengths({lengths}), {});
+                    fill_with_equal_numbers(engine, longest > 40 ? 2000 : 100, x);
+                    check_on_every_executor(x.between(1, x.size()), slow ? Numbers{9} : Numbers{1, 8, 9, 50});
+                  }
+                });
+}
+
+TEST_CASE("sequence_sort, sequence_topk: sequences of all lengths between each other") {
+  const Numbers short_ones = {0, 1, 3, 8, 9, 16, 17, 32}, tall = {33, 64, 65, 100, 255, 256, 257, 511, 512},
+                long_ones = {513, 700};
+  for_each_type(Types<std::int8_t, std::int32_t, std::int64_t, unsigned long long, lod::bfloat16, float, double>(),
+                [&]<class T>(std::type_identity<T>) {
+                  Engine engine(9);
+                  // From nearly all short to nearly all tall, and up to more than are put in order at a time.
+                  for (const std::int64_t percent : slow ? Numbers{20} : Numbers{1, 6, 20, 50, 95}) {
+                    INFO(percent, " % of more than 32 rows");
+                    Numbers lengths(slow ? 120 : 600);
+                    for (std::int64_t& length : lengths) {
+                      const std::int64_t draw = random_number(engine, 0, 99);
+                      const Numbers& some = draw == 0 ? long_ones : draw <= percent ? tall : short_ones;
+                      length = some[static_cast<std::size_t>(random_number(engine, 0, std::ssize(some) - 1))];
+                    }
+                    LoDTensor<T> x(LoD::from_lengths({lengths}), {});
+                    fill_with_equal_numbers(engine, 500, x);
+                    check_on_two_threads(x.between(1, x.size() - 1), 0, slow ? Numbers{3} : Numbers{1, 8, 9, 600});
+                  }
+                });
 }
 
 TEST_CASE("sequence_sort, sequence_topk: batches without sequences, of empty ones only") {

@@ -5,6 +5,7 @@
 
 #include <lod/core/sizes.hpp>
 #include <lod/core/target.hpp>
+#include <lod/kernels/cpu/short_row_sort.hpp>
 #include <lod/kernels/cpu/short_sort.hpp>
 #include <lod/kernels/cpu/sort_entry.hpp>
 #include <lod/kernels/cpu/vector.hpp>
@@ -71,7 +72,7 @@ class NarrowRows {
   /// Sorts rows 0 to count - 1 of x. The keys of the first `kept` are sorted again.
   template <class T>
   void sort_all(const T* x, std::int64_t count, bool descending, std::int64_t /* kept */) const noexcept {
-    make_entries(x, count, count, descending, entries_);
+    make_entries(x, count, count, descending, 0, entries_);
     sort(count);
   }
   /// Places a row and its key after those before it, until all are sorted again.

@@ -220,7 +220,7 @@ void pool_extremes_and_places(const Rows& rows, std::int64_t length, std::int64_
 
 /// MAX and MIN of every sequence, and in `index`, unless it is null, the row of each element, counted from the first
 /// row of x. Long sequences are shared by all threads.
-template <bool minimum, class T>
+template <bool minimum, bool with_index, class T>
 void pool_sequence_extremes(const CpuExecutor& executor, const T* x, const Segments& sequences, std::int64_t row_size,
                             T pad_value, T* y, std::int64_t* index) {
   const std::int64_t row_bytes = lod::detail::bytes_of<T>(row_size);
@@ -235,10 +235,13 @@ void pool_sequence_extremes(const CpuExecutor& executor, const T* x, const Segme
   // For `length` rows from `first` on.
   const auto pool = [=, &places](std::int64_t first, std::int64_t length, T* best, std::int64_t* rows, int thread) {
     const ContiguousRows<T> from{x + first * row_size, row_size, numbers - first * row_size};
-    if (!rows) return pool_extremes<minimum>(from, length, row_size, best);
-    Place<T>* const place = places(thread);
-    pool_extremes_and_places<minimum>(from, length, row_size, best, place);
-    for (std::int64_t column = 0; column < row_size; ++column) rows[column] = first + place[column];
+    if constexpr (with_index) {
+      Place<T>* const place = places(thread);
+      pool_extremes_and_places<minimum>(from, length, row_size, best, place);
+      for (std::int64_t column = 0; column < row_size; ++column) rows[column] = first + place[column];
+    } else {
+      pool_extremes<minimum>(from, length, row_size, best);
+    }
   };
 
   parallel_sequences(executor, sequences, row_bytes, [&](std::int64_t begin, std::int64_t end, int thread) {
@@ -250,8 +253,8 @@ void pool_sequence_extremes(const CpuExecutor& executor, const T* x, const Segme
       fill(y + i * row_size, row_size, pad_value);
       if (rows) fill<std::int64_t>(rows, row_size, -1);
     };
-    if constexpr (ShortSequences<T>::available) {
-      if (row_size == 1 && index) {
+    if constexpr (with_index && ShortSequences<T>::available) {
+      if (row_size == 1) {
         const ShortSequences<T> short_ones(x, sequences, sequences.rows());
         const auto some = [=](std::int64_t i) {
           if (sequences.begin(i) == sequences.begin(i + short_sequences)) {
@@ -266,12 +269,12 @@ void pool_sequence_extremes(const CpuExecutor& executor, const T* x, const Segme
         return for_each_short_sequence(begin, end, some, one);
       }
     }
-    if constexpr (compares_by_vectors<T>) {
-      if (row_size <= narrow_row_size && !index) {
+    if constexpr (!with_index && compares_by_vectors<T>) {
+      if (row_size <= narrow_row_size) {
         const auto narrow = [=](std::int64_t i) {
           return pool_narrow_extremes<minimum>(x, sequences, row_size, i, longest, y + i * row_size);
         };
-        [[maybe_unused]] const auto in_turn = [&](const auto& some) {
+        const auto in_turn = [&](const auto& some) {
           for_each_short_sequence(begin, end, TriedInTurn(some, narrow), one);
         };
         if constexpr (ShortSequences<T>::available) {
@@ -289,7 +292,7 @@ void pool_sequence_extremes(const CpuExecutor& executor, const T* x, const Segme
         return for_each_short_sequence(begin, end, narrow, one);
       }
       const bool fits_vector = row_size == lanes<T> || (row_size < lanes<T> && loads_parts<T>);
-      if (row_size > narrow_row_size && fits_vector && !index) {  // where the calls would take longest
+      if (row_size > narrow_row_size && fits_vector) {  // where the calls would take longest
         for (std::int64_t i = begin; i < end; ++i) {
           const std::int64_t length = sequences.length(i), first = sequences.begin(i) * row_size;
           if (length == 0 || length > longest) {
@@ -314,15 +317,15 @@ void pool_sequence_extremes(const CpuExecutor& executor, const T* x, const Segme
            index ? rows_of_bests.data() + chunk * row_size : nullptr, thread);
     });
     T* const out = y + i * row_size;
-    if (!index) {
-      pool_extremes<minimum>(ContiguousRows<T>{bests.data(), row_size, chunks * row_size}, chunks, row_size, out);
-      return;
-    }
-    Place<T>* const place = places(0);
-    pool_extremes_and_places<minimum>(ContiguousRows<T>{bests.data(), row_size, chunks * row_size}, chunks, row_size,
-                                      out, place);
-    for (std::int64_t column = 0; column < row_size; ++column) {
-      index[i * row_size + column] = rows_of_bests[place[column] * row_size + column];
+    const ContiguousRows<T> winners{bests.data(), row_size, chunks * row_size};
+    if constexpr (with_index) {
+      Place<T>* const place = places(0);
+      pool_extremes_and_places<minimum>(winners, chunks, row_size, out, place);
+      for (std::int64_t column = 0; column < row_size; ++column) {
+        index[i * row_size + column] = rows_of_bests[place[column] * row_size + column];
+      }
+    } else {
+      pool_extremes<minimum>(winners, chunks, row_size, out);
     }
   });
 }
@@ -346,10 +349,10 @@ struct Kernel<SequencePool> {
       return cpu::pool_sums(executor, x, sequences, row_size, type, pad_value, y);
     }
     if (type == PoolType::MAX) {
-      return cpu::pool_sequence_extremes<false>(executor, x, sequences, row_size, pad_value, y, nullptr);
+      return cpu::pool_sequence_extremes<false, false>(executor, x, sequences, row_size, pad_value, y, nullptr);
     }
     if (type == PoolType::MIN) {
-      return cpu::pool_sequence_extremes<true>(executor, x, sequences, row_size, pad_value, y, nullptr);
+      return cpu::pool_sequence_extremes<true, false>(executor, x, sequences, row_size, pad_value, y, nullptr);
     }
     cpu::parallel_ranges(executor, sequences.size, lod::detail::bytes_of<T>(2, sequences.size, row_size),
                          [&](std::int64_t begin, std::int64_t end) {
@@ -390,9 +393,9 @@ struct Kernel<SequenceMaxPool> {
                   bool minimum, T pad_value, T* y, std::int64_t* index) {
     if (sequences.size == 0 || row_size == 0) return;
     if (minimum) {
-      cpu::pool_sequence_extremes<true>(executor, x, sequences, row_size, pad_value, y, index);
+      cpu::pool_sequence_extremes<true, true>(executor, x, sequences, row_size, pad_value, y, index);
     } else {
-      cpu::pool_sequence_extremes<false>(executor, x, sequences, row_size, pad_value, y, index);
+      cpu::pool_sequence_extremes<false, true>(executor, x, sequences, row_size, pad_value, y, index);
     }
   }
 };

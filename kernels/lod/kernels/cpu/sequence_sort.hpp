@@ -2,11 +2,12 @@
 /// @file
 /// Sorting the rows of sequences on the CPU.
 ///
-/// Sequences of up to some hundred rows go through a sorting network, many side by side (short_sort.hpp). Longer ones,
-/// and those with few similar ones beside them, are sorted alone, also by vectors (row_order.hpp). If keys and row
-/// numbers do not fit these, each row becomes an entry: an integer key that orders as the numbers do, and the row's
-/// position in its sequence. No two entries are equal, so every sorting algorithm gives the same result: they are
-/// sorted by radix, and those that threads share are merged from sorted parts.
+/// Sequences of up to some hundred rows go through a sorting network, many side by side (short_sort.hpp), where lengths
+/// differ each with others of about its own (tile_order.hpp). Longer ones, and those with few similar ones near them,
+/// are sorted alone, also by vectors (row_order.hpp). If keys and row numbers do not fit these, each row becomes an
+/// entry: an integer key that orders as the numbers do, and the row's position in its sequence. No two entries are
+/// equal, so every sorting algorithm gives the same result: they are sorted by radix, and those that threads share are
+/// merged from sorted parts.
 #pragma once
 
 #include <lod/core/version.hpp>
@@ -14,6 +15,7 @@
 #include <lod/kernels/cpu/launch.hpp>
 #include <lod/kernels/cpu/parallel.hpp>
 #include <lod/kernels/cpu/row_order.hpp>
+#include <lod/kernels/cpu/short_row_sort.hpp>
 #include <lod/kernels/cpu/short_sort.hpp>
 #include <lod/kernels/cpu/sort_entry.hpp>
 #include <lod/kernels/cpu/vector.hpp>
@@ -92,22 +94,6 @@ Entry* radix_sort(const CpuExecutor& executor, Entry* entries, Entry* scratch, s
   return entries;
 }
 
-/// Writes `count` rows of a sequence that begins with row `first`: row(0), row(1), and so on. y and index may be null.
-template <class T, class Row>
-void write_rows(const Row& row, std::int64_t count, const T* x, std::int64_t first, T* y,
-                std::int64_t* index) noexcept {
-  if (y && index) {
-    for (std::int64_t i = 0; i < count; ++i) {
-      index[i] = first + row(i);
-      y[i] = x[index[i]];
-    }
-  } else if (y) {
-    for (std::int64_t i = 0; i < count; ++i) y[i] = x[first + row(i)];
-  } else if (index) {
-    for (std::int64_t i = 0; i < count; ++i) index[i] = first + row(i);
-  }
-}
-
 template <>
 struct Kernel<SequenceSort> {
   template <class T>
@@ -157,21 +143,14 @@ struct Kernel<SequenceSort> {
       }
     };
     cpu::parallel_sequences(executor, sequences, row_bytes, [&](std::int64_t begin, std::int64_t end, int thread) {
-      for (std::int64_t i = begin; i < end; ++i) {
-        if (sequences.length(i) <= (sorts_numbers ? cpu::tile_rows : cpu::tallest_of_rows<T>)) {
-          const std::int64_t first = sequences.begin(i);
-          if constexpr (cpu::sorts_tiles<T>) {
-            if (!index) i = cpu::sort_tiles(x, sequences, i, end, descending, output, y);
-          }
-          if (!sorts_numbers) {
-            i = cpu::sort_tiles_of_rows<cpu::tile_rows>(x, sequences, i, end, descending, cpu::tile_rows, output,
-                                                        y ? y + first : nullptr, index ? index + first : nullptr);
-          }
-          if (i == end) break;
-        }
-        if (long_ones.note(i, sequences.length(i))) continue;
-        sort_one(i, scratch(thread));
+      const auto one = [&](std::int64_t i) {
+        if (!long_ones.note(i, sequences.length(i))) sort_one(i, scratch(thread));
+      };
+      if constexpr (cpu::sorts_tiles<T>) {
+        if (!index) return cpu::sort_short(x, sequences, begin, end, descending, output, y, one);
       }
+      cpu::sort_short_rows<cpu::tile_rows>(x, sequences, begin, end, descending, cpu::tile_rows, output, sequences, y,
+                                           index, one);
     });
     long_ones.for_each([&](std::int64_t i) {
       const std::int64_t first = sequences.begin(i), rows = sequences.length(i);
@@ -217,19 +196,20 @@ struct Kernel<SequenceTopK> {
     const cpu::LargeOutput output(parts.rows() * static_cast<std::int64_t>(sizeof(*index)));
     cpu::parallel_sequences(executor, sequences, row_bytes, [&](std::int64_t begin, std::int64_t end, int thread) {
       const Rows order(scratch(thread), room);
-      for (std::int64_t i = begin; i < end; ++i) {
-        if (sequences.length(i) <= cpu::tallest_of_rows<T>) {
-          const std::int64_t k = parts.max_rows, at = parts.begin(i);
-          // The first few take less work.
-          i = k <= 8
-                  ? cpu::sort_tiles_of_rows<8>(x, sequences, i, end, true, k, output, y + at, index + at)
-                  : cpu::sort_tiles_of_rows<cpu::tile_rows>(x, sequences, i, end, true, k, output, y + at, index + at);
-          if (i == end) break;
-        }
-        if (parts.length(i) <= chunk / 8 && long_ones.note(i, sequences.length(i))) continue;
+      const std::int64_t k = parts.max_rows;
+      const auto one = [&](std::int64_t i) {
+        if (parts.length(i) <= chunk / 8 && long_ones.note(i, sequences.length(i))) return;
         const std::int64_t first = sequences.begin(i), at = parts.begin(i);
         const std::int64_t count = cpu::select_rows(x + first, sequences.length(i), parts.length(i), order);
         cpu::write_rows([&](std::int64_t n) { return order.row(n); }, count, x, first, y + at, index + at);
+      };
+      const auto sort = [&]<std::size_t kept>() {
+        cpu::sort_short_rows<kept>(x, sequences, begin, end, true, k, output, parts, y, index, one);
+      };
+      if (k <= 8) {  // the first few take less work
+        sort.template operator()<8>();
+      } else {
+        sort.template operator()<cpu::tile_rows>();
       }
     });
     long_ones.for_each([&](std::int64_t i) {

@@ -10,6 +10,7 @@
 #include <lod/kernels/cpu/line_writer.hpp>
 #include <lod/kernels/cpu/sequence_tile.hpp>
 #include <lod/kernels/cpu/sort_entry.hpp>
+#include <lod/kernels/cpu/tile_order.hpp>
 #include <lod/kernels/cpu/vector.hpp>
 #include <lod/kernels/cpu/vector_sort.hpp>
 #include <lod/kernels/partition_point.hpp>
@@ -188,10 +189,11 @@ bool sort_tile(const typename SequenceTile<T>::Sequences& sequences, bool descen
 template <class T>
 inline constexpr bool sorts_tiles = std::floating_point<Accumulator<T>> || (!has_narrow_key<T> && lanes<T> >= 4);
 
-/// Sorts sequences from i on, before `end`, up to the first that is too long for a tile, which it returns.
+/// Sorts sequences from i on, before `end`, by tiles as they come, up to the first whose tile would hold none, or be
+/// sparse and not begin before `settled`: it returns which.
 template <class T>
-std::int64_t sort_tiles(const T* x, const Segments& sequences, std::int64_t i, std::int64_t end, bool descending,
-                        const LargeOutput& output, T* y) {
+std::int64_t sort_tiles(const T* x, const Segments& sequences, std::int64_t i, std::int64_t end, std::int64_t settled,
+                        bool descending, const LargeOutput& output, T* y) {
   constexpr auto all = static_cast<std::size_t>(tile_rows);
   constexpr bool has_strange = std::floating_point<Accumulator<T>>;
   static_assert(tile_rows <= LineWriter<T>::room);
@@ -211,7 +213,7 @@ std::int64_t sort_tiles(const T* x, const Segments& sequences, std::int64_t i, s
   Writer writer{{output, y + sequences.begin(i)}, x + sequences.begin(i), descending, false};
   while (true) {
     const typename SequenceTile<T>::Sequences some(sequences, i, end);
-    if (some.size() == 0) return i;
+    if (some.size() == 0 || (i >= settled && some.is_sparse())) return i;
     const std::int64_t first = sequences.begin(i);
     SequenceTile<T> tile(some, x + first, sequences.rows() - first);
     writer.is_strange = sort_tile<all, has_strange>(some, descending, tile);
@@ -220,147 +222,38 @@ std::int64_t sort_tiles(const T* x, const Segments& sequences, std::int64_t i, s
   }
 }
 
-/// How a double represents a row whose key has 32 bits: it is between 1 and 2, with the key above the lowest
-/// `place_bits` bits, which say which row it is. All processors can take the lesser of two doubles, and doubles in that
-/// range order as their bits do.
-struct RowEntryLayout {
-  static constexpr int place_bits = 20;
-  /// The bits of the entry with key 0 and place 0.
-  static constexpr std::int64_t zero = (std::int64_t{0x3FF} << 52) + (std::int64_t{1} << (31 + place_bits));
-  static constexpr std::int64_t places = std::int64_t{1} << place_bits;
-  static double entry(std::int64_t key, std::int64_t place) noexcept {
-    return __builtin_bit_cast(double, (key << place_bits) + zero + place);
-  }
-  static std::int64_t place(double entry) noexcept { return __builtin_bit_cast(std::int64_t, entry) & (places - 1); }
-};
-
-/// `sort_key` of the floats with these bits.
-inline HalfVector::Numbers sort_keys(const HalfVector::Numbers& bits, bool descending) noexcept {
-  constexpr std::int32_t greatest = std::numeric_limits<std::int32_t>::max();
-  constexpr auto infinity = __builtin_bit_cast(std::int32_t, std::numeric_limits<float>::infinity());
-  HalfVector::Numbers keys = bits ^ ((bits >> 31) & greatest);
-  keys -= keys == -1;  // the key of -0 is that of 0
-  if (descending) keys = ~keys;
-  return (bits & greatest) > infinity ? HalfVector::Numbers{} + greatest : keys;
-}
-/// entries[k] = that of sort_key(x[k], descending) and place k, for k < count, followed by unspecified ones: there is
-/// room for another vector.
-template <class T>
-inline void make_entries(const T* x, std::int64_t count, std::int64_t readable, bool descending,
-                         double* entries) noexcept {
-  using Bits = CompilerVector<std::int64_t>::type;
-  alignas(64) static constexpr std::int64_t numbers[] = {0, 1, 2, 3, 4, 5, 6, 7};
-  Bits zeros;
-  std::memcpy(&zeros, numbers, sizeof zeros);
-  zeros += RowEntryLayout::zero;
-  const auto write = [&](const Bits& keys, std::int64_t k) __attribute__((always_inline)) {
-    const Bits some = (keys << RowEntryLayout::place_bits) + zeros + k;
-    std::memcpy(entries + k, &some, sizeof some);
-  };
-  for (std::int64_t k = 0; k < count; k += lanes<T>) {
-    const Vector<T> some = load_vector(x + k, std::min(lanes<T>, count - k), Accumulator<T>{}, readable - k);
-    if constexpr (std::integral<T>) {
-      const auto keys = __builtin_bit_cast(Bits, some);
-      write(descending ? ~keys : keys, k);
-    } else {
-      struct Halves {
-        Int32Vector first, second;
-      };
-      const auto keys =
-          __builtin_bit_cast(Halves, sort_keys(__builtin_bit_cast(HalfVector::Numbers, some), descending));
-      write(__builtin_convertvector(keys.first, Bits), k);
-      write(__builtin_convertvector(keys.second, Bits), k + lanes<std::int64_t>);
-    }
-  }
-}
-
-/// keys[k] = sort_key(x[k], descending) for k < count.
-template <class T>
-inline void make_keys(const T* x, std::int64_t count, bool descending, std::int64_t* keys) noexcept {
-  for (std::int64_t k = 0; k < count; ++k) keys[k] = sort_key(x[k], descending);
-}
-
-/// Writes f(0), f(1), ..., f(count - 1).
-template <class T, class F>
-inline void append(LineWriter<T>& writer, std::int64_t count, const F& f) {
-  for (std::int64_t k = 0; k < count;) {
-    const std::int64_t some = std::min(LineWriter<T>::room, count - k);
-    T* const to = writer.place();
-    for (std::int64_t n = 0; n < some; ++n) to[n] = f(k + n);
-    writer.advance(some);
-    k += some;
-  }
-}
-
-/// The most rows of a sequence whose rows are sorted in a tile: keys of 64 bits and their rows fill two vectors.
-template <class T>
-inline constexpr std::int64_t tallest_of_rows = has_narrow_key<T> ? tile_rows : tile_rows / 2;
-
-/// In place of the keys in a tile come the rows that they belong to, in the order of the keys, counted from the first
-/// row of the first sequence; only the first `kept` are needed.
-template <std::size_t kept>
-void sort_keys(const SequenceTile<std::int64_t>::Sequences& sequences, SequenceTile<std::int64_t>& tile) noexcept {
-  using V = Vector<std::int64_t>;
-  alignas(64) std::int64_t starts[V::size];
-  for (std::size_t k = 0; k < V::size; ++k) starts[k] = sequences.start(static_cast<std::int64_t>(k));
-  const V start = V::load_aligned(starts), end = tile_lengths<std::int64_t>(sequences);
-  KeyedRow all[static_cast<std::size_t>(tallest_of_rows<std::int64_t>)];
-  for (std::int64_t row = 0; row < tile.rows(); ++row) {
-    const V keys = xsimd::select(V(row) < end, __builtin_bit_cast(V, tile.data()[row]),
-                                 V(std::numeric_limits<std::int64_t>::max()));
-    all[row] = {__builtin_bit_cast(Int64Vector, keys), __builtin_bit_cast(Int64Vector, start + V(row))};
-  }
-  sort_columns<kept>(all, static_cast<std::size_t>(tile.rows()), KeyedRowOrder());
-  const std::int64_t needed = std::min(tile.rows(), static_cast<std::int64_t>(kept));
-  for (std::int64_t row = 0; row < needed; ++row) tile.data()[row] = all[row].row;
-}
-
-/// As `sort_tiles`, by keys with their rows: at most the first `count` rows of each sequence in sorted order, one after
-/// the other from y and from index on, either of which may be null. No more than `kept` are needed.
-template <std::size_t kept, class T>
-std::int64_t sort_tiles_of_rows(const T* x, const Segments& sequences, std::int64_t i, std::int64_t end,
-                                bool descending, std::int64_t count, const LargeOutput& output, T* y,
-                                std::int64_t* index) {
-  using Number = std::conditional_t<has_narrow_key<T>, double, std::int64_t>;
-  using Tile = SequenceTile<Number>;
-  constexpr std::int64_t tallest = tallest_of_rows<T>, most = lanes<Number> * tallest, room = most + 2 * tile_rows;
-  static_assert(most <= RowEntryLayout::places);
-  alignas(64) Number entries[static_cast<std::size_t>(room)];  // first as the rows come, then in order
-  LineWriter<T> values(output, y);
-  LineWriter<std::int64_t> places(output, index);
-  struct Writer {
-    Number* place() const noexcept { return at; }
-    void advance(std::int64_t rows) noexcept { at += rows; }
-    Number* at;
-  };
-  while (true) {
-    const typename Tile::Sequences some(sequences, i, end, tallest);
-    if (some.size() == 0) return i;
-    const std::int64_t first = sequences.begin(i);
-    if constexpr (has_narrow_key<T>) {
-      make_entries(x + first, some.rows(), sequences.rows() - first, descending, entries);
-    } else {
-      make_keys(x + first, std::min(some.rows(), most), descending, entries);
-    }
-    Tile tile(some, entries, room);
-    if constexpr (has_narrow_key<T>) {
-      sort_tile<kept, false>(some, false, tile);
-    } else {
-      sort_keys<kept>(some, tile);
-    }
-    Writer writer{entries};
-    tile.write(some, kept, writer, [count](std::int64_t length) { return std::min(length, count); });
-    const auto row = [&](std::int64_t k) {
-      if constexpr (has_narrow_key<T>) {
-        return first + RowEntryLayout::place(entries[k]);
-      } else {
-        return first + entries[k];
+/// Sorts sequences in a better order; calls one(i) for those that are better sorted alone.
+template <class T, class One>
+void sort_tiles(const T* x, const Segments& sequences, const TileOrder<lanes<T>>& order, bool descending, T* y,
+                const One& one) {
+  const std::int64_t first = sequences.begin(order.sequence(0));
+  const auto sort = [&](const typename SequenceTile<T>::Sequences& some, const std::uint8_t*) {
+    constexpr bool has_strange = std::floating_point<Accumulator<T>>;
+    SequenceTile<T> tile(some, x + first, sequences.rows() - first);
+    const bool is_strange = sort_tile<static_cast<std::size_t>(tile_rows), has_strange>(some, descending, tile);
+    tile.write_each(
+        some, tile_rows, [&](std::int64_t k) { return y + first + some.start(k); },
+        [](std::int64_t length) { return length; });
+    if constexpr (has_strange) {
+      for (std::int64_t k = 0; is_strange && k < some.size(); ++k) {
+        const std::int64_t start = first + some.start(k);
+        restore_strange(x + start, some.length(k), descending, y + start);
       }
-    };
-    if (index) append(places, writer.at - entries, row);
-    if (y) append(values, writer.at - entries, [&](std::int64_t k) { return x[row(k)]; });
-    i += some.size();
-  }
+    }
+  };
+  order.for_each(sort, [&](std::int64_t k) { one(order.sequence(k)); });
+}
+
+/// Sorts sequences [begin, end) by tiles; calls one(i) for those that are better sorted alone.
+template <class T, class One>
+void sort_short(const T* x, const Segments& sequences, std::int64_t begin, std::int64_t end, bool descending,
+                const LargeOutput& output, T* y, const One& one) {
+  for_each_tile<lanes<T>>(
+      sequences, begin, end, tile_rows, 40,
+      [&](std::int64_t i, std::int64_t settled) {
+        return sort_tiles(x, sequences, i, end, settled, descending, output, y);
+      },
+      [&](const TileOrder<lanes<T>>& order) { sort_tiles(x, sequences, order, descending, y, one); }, one);
 }
 
 }  // namespace lod::inline LOD_INTERFACE::kernel::inline LOD_TARGET::cpu

@@ -80,14 +80,19 @@ struct KeyedRow {
 };
 /// Equal keys are ordered by row.
 struct KeyedRowOrder {
-  KeyedRow lesser(const KeyedRow& a, const KeyedRow& b) const noexcept { return choose(a, b, a, b); }
-  KeyedRow greater(const KeyedRow& a, const KeyedRow& b) const noexcept { return choose(a, b, b, a); }
+  [[gnu::always_inline]] KeyedRow lesser(const KeyedRow& a, const KeyedRow& b) const noexcept {
+    return choose(a, b, a, b);
+  }
+  [[gnu::always_inline]] KeyedRow greater(const KeyedRow& a, const KeyedRow& b) const noexcept {
+    return choose(a, b, b, a);
+  }
 
  private:
   using V = xsimd::batch<std::int64_t>;
   static V batch(const Int64Vector& numbers) noexcept { return __builtin_bit_cast(V, numbers); }
   /// `yes` in the lanes where a is less than b, `no` in the others.
-  static KeyedRow choose(const KeyedRow& a, const KeyedRow& b, const KeyedRow& yes, const KeyedRow& no) noexcept {
+  [[gnu::always_inline]] static KeyedRow choose(const KeyedRow& a, const KeyedRow& b, const KeyedRow& yes,
+                                                const KeyedRow& no) noexcept {
     const auto less = (batch(a.key) < batch(b.key)) | ((batch(a.key) == batch(b.key)) & (batch(a.row) < batch(b.row)));
     return {__builtin_bit_cast(Int64Vector, xsimd::select(less, batch(yes.key), batch(no.key))),
             __builtin_bit_cast(Int64Vector, xsimd::select(less, batch(yes.row), batch(no.row)))};
