@@ -39,14 +39,14 @@ struct RowEntryLayout {
   static std::int64_t place(double entry) noexcept { return __builtin_bit_cast(std::int64_t, entry) & (places - 1); }
 };
 
-/// `sort_key` of the floats with these bits.
-inline HalfVector::Numbers sort_keys(const HalfVector::Numbers& bits, bool descending) noexcept {
-  constexpr std::int32_t greatest = std::numeric_limits<std::int32_t>::max();
-  constexpr auto infinity = __builtin_bit_cast(std::int32_t, std::numeric_limits<float>::infinity());
-  HalfVector::Numbers keys = bits ^ ((bits >> 31) & greatest);
+/// `sort_key` of the floating-point numbers with these bits, of which `infinity` is one.
+template <class Bits, class Bit>
+inline Bits sort_keys(const Bits& bits, Bit infinity, bool descending) noexcept {
+  constexpr Bit greatest = std::numeric_limits<Bit>::max(), sign = sizeof(Bit) * 8 - 1;
+  Bits keys = bits ^ ((bits >> sign) & greatest);
   keys -= keys == -1;  // the key of -0 is that of 0
   if (descending) keys = ~keys;
-  return (bits & greatest) > infinity ? HalfVector::Numbers{} + greatest : keys;
+  return (bits & greatest) > infinity ? Bits{} + greatest : keys;
 }
 /// entries[k] = that of sort_key(x[k], descending) and place first + k, for k < count, followed by unspecified ones:
 /// there is room for another vector.
@@ -71,8 +71,9 @@ inline void make_entries(const T* x, std::int64_t count, std::int64_t readable, 
       struct Halves {
         Int32Vector first, second;
       };
+      constexpr auto infinity = __builtin_bit_cast(std::int32_t, std::numeric_limits<float>::infinity());
       const auto keys =
-          __builtin_bit_cast(Halves, sort_keys(__builtin_bit_cast(HalfVector::Numbers, some), descending));
+          __builtin_bit_cast(Halves, sort_keys(__builtin_bit_cast(HalfVector::Numbers, some), infinity, descending));
       write(__builtin_convertvector(keys.first, Bits), k);
       write(__builtin_convertvector(keys.second, Bits), k + lanes<std::int64_t>);
     }
@@ -82,7 +83,21 @@ inline void make_entries(const T* x, std::int64_t count, std::int64_t readable, 
 /// keys[k] = sort_key(x[k], descending) for k < count.
 template <class T>
 inline void make_keys(const T* x, std::int64_t count, bool descending, std::int64_t* keys) noexcept {
-  for (std::int64_t k = 0; k < count; ++k) keys[k] = sort_key(x[k], descending);
+  std::int64_t k = 0;
+  // By vectors, which g++ -O2 makes of no loop whose end is not known.
+  constexpr bool by_vectors = sizeof(T) == sizeof *keys;
+  for (; by_vectors && k + lanes<std::int64_t> <= count; k += lanes<std::int64_t>) {
+    Int64Vector some;
+    std::memcpy(&some, x + k, sizeof some);
+    if constexpr (std::same_as<T, double>) {
+      some = sort_keys(some, __builtin_bit_cast(std::int64_t, std::numeric_limits<double>::infinity()), descending);
+    } else {
+      if constexpr (std::unsigned_integral<T>) some ^= std::numeric_limits<std::int64_t>::min();
+      if (descending) some = ~some;
+    }
+    std::memcpy(keys + k, &some, sizeof some);
+  }
+  for (; k < count; ++k) keys[k] = sort_key(x[k], descending);
 }
 
 /// Writes f(0), f(1), ..., f(count - 1).
@@ -92,6 +107,25 @@ inline void append(LineWriter<T>& writer, std::int64_t count, const F& f) {
     const std::int64_t some = std::min(LineWriter<T>::room, count - k);
     T* const to = writer.place();
     for (std::int64_t n = 0; n < some; ++n) to[n] = f(k + n);
+    writer.advance(some);
+    k += some;
+  }
+}
+
+/// Writes the rows of `count` sorted entries, plus `first`. A vector beyond them may be read.
+template <class Number>
+inline void append_rows(LineWriter<std::int64_t>& writer, const Number* entries, std::int64_t count,
+                        std::int64_t first) noexcept {
+  constexpr std::int64_t mask = std::same_as<Number, double> ? RowEntryLayout::places - 1 : -1;
+  for (std::int64_t k = 0; k < count;) {
+    const std::int64_t some = std::min(LineWriter<std::int64_t>::room, count - k);
+    std::int64_t* const to = writer.place();
+    for (std::int64_t n = 0; n < some; n += lanes<std::int64_t>) {
+      Int64Vector rows;
+      std::memcpy(&rows, entries + k + n, sizeof rows);
+      rows = (rows & mask) + first;
+      std::memcpy(to + n, &rows, sizeof rows);
+    }
     writer.advance(some);
     k += some;
   }
@@ -182,7 +216,7 @@ std::int64_t sort_tiles_of_rows(const T* x, const Segments& sequences, std::int6
         return first + entries[k];
       }
     };
-    if (index) append(places, writer.at - entries, row);
+    if (index) append_rows(places, entries, writer.at - entries, first);
     if (y) append(values, writer.at - entries, [&](std::int64_t k) { return x[row(k)]; });
     i += some.size();
   }
