@@ -280,6 +280,35 @@ TEST_CASE("sequence_attention: scores of any size; the same bits on any number o
   }
 }
 
+TEST_CASE("sequence_attention: the same bits, however many blocks of rows a task has") {
+  Engine engine(first_seed());
+  CAPTURE(first_seed());
+  // On one thread a task has several blocks, of which only some see a tile; on many, and of a short sequence, one.
+  const LoD lod = LoD::from_lengths({{610, 1, 97, 400}});
+  const auto q = reals<float>(engine, lod, {48}), dy = reals<float>(engine, lod, {48});
+  const auto k = reals<float>(engine, lod, {24}), v = reals<float>(engine, lod, {24});
+  for (const Options<float>& options :
+       {Options<float>{.heads = 6, .kv_heads = 3}, Options<float>{.heads = 6, .kv_heads = 3, .causal = true},
+        Options<float>{.heads = 6, .kv_heads = 3, .window = {150, 20}}}) {
+    CAPTURE(options.causal);
+    const lod::CpuExecutor one(1), many(16);
+    const auto few = lod::sequence_attention(one, q, k, v, options),
+               other = lod::sequence_attention(many, q, k, v, options);
+    CHECK(same_bits(few.y, other.y));
+    CHECK(same_bits(few.logsumexp, other.logsumexp));
+    const auto grads = lod::sequence_attention_grad(one, dy, q, k, v, few.y, few.logsumexp, options);
+    const auto of_other = lod::sequence_attention_grad(many, dy, q, k, v, few.y, few.logsumexp, options);
+    CHECK(same_bits(grads.dq, of_other.dq));
+    CHECK(same_bits(grads.dk, of_other.dk));
+    CHECK(same_bits(grads.dv, of_other.dv));
+    for (std::int64_t i = 0; i < lod.size(0); ++i) {
+      const auto alone =
+          lod::sequence_attention(one, q.between(i, i + 1), k.between(i, i + 1), v.between(i, i + 1), options);
+      CHECK(std::ranges::equal(alone.y.values(), few.y.between(i, i + 1).values()));
+    }
+  }
+}
+
 TEST_CASE("sequence_attention_into: nothing is allocated the second time") {
   Engine engine(first_seed());
   const LoD lod = LoD::from_lengths({{50, 3, 0, 70}});

@@ -53,6 +53,9 @@ class AttentionBlock {
   static constexpr std::int64_t width = 2 * lanes<A>;
   static constexpr std::int64_t padded(std::int64_t size) noexcept { return (size + width - 1) / width * width; }
   static_assert(columns % width == 0);
+  /// The rows that are multiplied in registers at a time.
+  static constexpr std::int64_t register_rows = sizeof(Vector<A>) == 64 ? 12 : 6;
+  static_assert(rows % register_rows == 0);
 
   /// Copies `count` rows, to be the left operand of a product: at to[row * size].
   template <class T>
@@ -65,17 +68,17 @@ class AttentionBlock {
   template <class T>
   static bool put_tile(const HeadRows<const T>& from, std::int64_t count, A* to) noexcept {
     const std::int64_t stride = padded(from.size);
-    bool finite = true;
+    xsimd::batch_bool<A> finite(true);
     for (std::int64_t row = 0; row < count; ++row) {
       const T* const x = from.first + row * from.stride;
       A* const line = to + row * stride;
       for (std::int64_t k = 0; k < stride; k += lanes<A>) {
         const Vector<A> some = numbers(x, k, from.size);
-        finite = finite && all_finite(some);
+        finite = finite & finite_lanes(some);
         some.store_unaligned(line + k);
       }
     }
-    return finite;
+    return xsimd::all(finite);
   }
   /// The same for a right operand whose columns are the rows, in panels, with zeros for the rows that a tile lacks.
   template <class T>
@@ -88,55 +91,67 @@ class AttentionBlock {
     }
   }
 
-  /// scores[row * columns + column] = the product of a row of `left` and a column of panels made by `put_columns`.
+  /// What rows see of a tile: for each `register_rows` of them, all that one of them sees.
+  class Seen {
+   public:
+    /// `seen(row)` is what row < count sees, which neither begins nor ends before what the row before it sees.
+    template <class RangeOf>
+    Seen(std::int64_t count, const RangeOf& seen) noexcept {
+      for (std::int64_t row = 0; row < count; row += register_rows) {
+        const std::int64_t last = std::min(row + register_rows, count) - 1;
+        // One whole panel after the other: what a row's own range leaves out has no weight.
+        ranges_[row / register_rows] = {seen(row).begin / width * width, seen(last).end};
+      }
+    }
+    const AttentionRange& of(std::int64_t row) const noexcept { return ranges_[row / register_rows]; }
+
+   private:
+    AttentionRange ranges_[static_cast<std::size_t>((std::max(rows, columns) + 11) / 6)];
+  };
+
+  /// scores[row * columns + column] = the product of a row of `left` and a column of panels made by `put_columns`,
+  /// where one of the rows beside it sees the column.
   static void multiply_columns(const A* left, std::int64_t count, const A* right, std::int64_t others,
-                               std::int64_t size, A* scores) noexcept {
+                               std::int64_t size, const Seen& seen, A* scores) noexcept {
     for (std::int64_t column = 0; column < others; column += width) {
-      multiply({left, size, 1}, count, {right + column * size, 1, width}, size,
-               [=](std::int64_t row, const A* sums) { copy(sums, width, scores + row * columns + column); });
+      for (std::int64_t row = 0; row < count; row += register_rows) {
+        const auto [begin, end] = seen.of(row);
+        if (column < begin || column >= end) continue;
+        // There is room for all rows of a block.
+        multiply_block<false>({left + row * size, size, 1}, std::min(register_rows, count - row),
+                              {right + column * size, 1, width}, size, {scores + row * columns + column, columns});
+      }
     }
   }
-  /// Adds to sums[row * padded(size) + k], times factor[row] unless that is null, the product of a row of scores and
-  /// the numbers k of a tile made by `put_tile`. seen(row) are the rows of the tile that it sees; if the tile is
-  /// `plain`, the scores of others are 0, and all of them are multiplied.
-  template <class Seen>
-  static void add_products(const Block<A>& scores, std::int64_t count, const A* right, std::int64_t others,
-                           std::int64_t size, bool plain, const Seen& seen, const A* factor, A* sums) noexcept {
-    const std::int64_t stride = padded(size);
+  /// Adds to sums[row * padded(size) + k] the product of a row of scores and the numbers k of a tile made by
+  /// `put_tile`. range_of(row) are the rows of the tile that it sees; if the tile is `plain`, the scores of others are
+  /// 0 where one of the rows beside it sees them, as `seen` says, and are multiplied, too.
+  template <class RangeOf>
+  static void add_products(const Block<A>& scores, std::int64_t count, const A* right, std::int64_t size, bool plain,
+                           const RangeOf& range_of, const Seen& seen, A* sums) noexcept {
+    const std::int64_t stride = padded(size), step = plain ? register_rows : 1;
     for (std::int64_t k = 0; k < stride; k += width) {
-      const auto add = [=](std::int64_t row, const A* products) {
-        A* const to = sums + row * stride + k;
-        const Vector<A> by(factor ? factor[row] : A{1});
-        for (std::int64_t i = 0; i < width; i += lanes<A>) {
-          multiply_add(load<A>(to + i), by, load<A>(products + i)).store_unaligned(to + i);
-        }
-      };
-      if (plain) {
-        multiply(scores, count, {right + k, 1, stride}, others, add);
-        continue;
-      }
-      for (std::int64_t row = 0; row < count; ++row) {
-        const AttentionRange range = seen(row);
-        const std::int64_t some = range.end - range.begin;
-        multiply({scores.first + row * scores.stride + range.begin * scores.term_stride, 1, scores.term_stride}, 1,
-                 {right + range.begin * stride + k, 1, stride}, some,
-                 [&](std::int64_t, const A* products) { add(row, products); });
+      for (std::int64_t row = 0; row < count; row += step) {
+        const AttentionRange range = plain ? seen.of(row) : range_of(row);
+        const A* const first = scores.first + row * scores.stride + range.begin * scores.term_stride;
+        multiply_block<true>({first, scores.stride, scores.term_stride}, std::min(step, count - row),
+                             {right + range.begin * stride + k, 1, stride}, range.end - range.begin,
+                             {sums + row * stride + k, stride, true});
       }
     }
   }
 
  private:
   using Row = typename CompilerVector<A>::type;
-  static constexpr std::int64_t register_rows = sizeof(Vector<A>) == 64 ? 12 : 6;
   static constexpr std::int64_t few_rows = register_rows / 3;
-  static_assert(rows % register_rows == 0);
 
   static constexpr auto lane_numbers() noexcept {
     return std::make_index_sequence<static_cast<std::size_t>(lanes<A>)>();
   }
   /// Numbers [k, k + lanes) of a row of `size`, as zeros where it has none.
   template <class T>
-  static Vector<A> numbers(const T* x, std::int64_t k, std::int64_t size) noexcept {
+  [[gnu::always_inline]] static Vector<A> numbers(const T* x, std::int64_t k, std::int64_t size) noexcept {
+    if (k + lanes<A> <= size) return load(x + k);
     return k < size ? load_vector(x + k, std::min(size - k, lanes<T>), A{}, size - k) : Vector<A>(A{});
   }
   template <class T, std::size_t... lane>
@@ -152,24 +167,27 @@ class AttentionBlock {
     const std::int64_t terms = std::min(from.size - k, lanes<A>);
     for (std::int64_t term = 0; term < terms; ++term) std::memcpy(to + term * width, &block[term], sizeof(Row));
   }
-  /// Calls consume(row, sums) for the sums of a panel.
-  template <class Consume>
-  static void multiply(const Block<A>& left, std::int64_t count, const Block<A>& right, std::int64_t terms,
-                       const Consume& consume) noexcept {
-    alignas(64) A sums[static_cast<std::size_t>(register_rows * width)];
-    for (std::int64_t row = 0; row < count; row += register_rows) {
-      const Block<A> some{left.first + row * left.stride, left.stride, left.term_stride};
-      const std::int64_t few = std::min(register_rows, count - row);
-      if (few == 1) {
-        multiply_registers<1, 2>(some, right, terms, sums);
-      } else if (few <= few_rows) {
-        multiply_registers<few_rows, 2>(some, right, terms, sums);
-      } else if (few <= 2 * few_rows) {
-        multiply_registers<2 * few_rows, 2>(some, right, terms, sums);
-      } else {
-        multiply_registers<register_rows, 2>(some, right, terms, sums);
+  /// The sums of a panel for up to `register_rows` rows; with `exact` no others are written.
+  template <bool exact>
+  static void multiply_block(const Block<A>& left, std::int64_t count, const Block<A>& right, std::int64_t terms,
+                             const SumsPlace<A>& to) noexcept {
+    if (count == 1) return multiply_registers<1, 2>(left, right, terms, to);
+    if (exact && count != few_rows && count != 2 * few_rows && count != register_rows) {
+      alignas(64) A sums[static_cast<std::size_t>(register_rows * width)];
+      multiply_block<false>(left, count, right, terms, {sums, width});
+      for (std::int64_t row = 0; row < count; ++row) {
+        A* const at = to.at(row, 0).first;
+        for (std::int64_t k = 0; k < width; k += lanes<A>) {
+          const Vector<A> some = load<A>(sums + row * width + k);
+          (to.is_added_to ? some + load<A>(at + k) : some).store_unaligned(at + k);
+        }
       }
-      for (std::int64_t r = 0; r < few; ++r) consume(row + r, sums + r * width);
+    } else if (count <= few_rows) {
+      multiply_registers<few_rows, 2>(left, right, terms, to);
+    } else if (count <= 2 * few_rows) {
+      multiply_registers<2 * few_rows, 2>(left, right, terms, to);
+    } else {
+      multiply_registers<register_rows, 2>(left, right, terms, to);
     }
   }
 };
@@ -222,31 +240,43 @@ class AttentionScores {
 inline std::int64_t attention_blocks(std::int64_t rows) noexcept {
   return (rows + AttentionBlock<float>::rows - 1) / AttentionBlock<float>::rows;
 }
-/// Which block a task is, where sequence i has blocks_of(i) of them for each head.
+/// The blocks of a task: several, for which a tile is put in place once, if there are enough for all threads.
+inline constexpr std::int64_t most_attention_blocks = 4;
+inline std::int64_t attention_blocks_of_task(const CpuExecutor& executor, std::int64_t blocks) noexcept {
+  return std::clamp<std::int64_t>(blocks / (8 * max_threads(executor)), 1, most_attention_blocks);
+}
+/// Which rows a task has: blocks that follow each other, of one head of a sequence i with blocks_of(i) of them.
 class AttentionTasks {
  public:
   template <class BlocksOf>
   AttentionTasks(const CpuExecutor& executor, std::int64_t sequences, std::int64_t heads, const BlocksOf& blocks_of)
-      : heads_(heads), sequences_(sequences), blocks_(executor.workspace(), sequences + 1) {
-    blocks_[0] = 0;
-    for (std::int64_t i = 0; i < sequences; ++i) blocks_[i + 1] = blocks_[i] + blocks_of(i);
+      : heads_(heads), sequences_(sequences), tasks_(executor.workspace(), sequences + 1) {
+    std::int64_t blocks = 0;
+    for (std::int64_t i = 0; i < sequences; ++i) blocks += blocks_of(i);
+    blocks_of_task_ = attention_blocks_of_task(executor, lod::detail::saturated_product(blocks, heads));
+    tasks_[0] = 0;
+    for (std::int64_t i = 0; i < sequences; ++i) {
+      tasks_[i + 1] = tasks_[i] + (blocks_of(i) + blocks_of_task_ - 1) / blocks_of_task_;
+    }
   }
-  std::int64_t size() const noexcept { return lod::detail::saturated_product(blocks_[sequences_], heads_); }
+  std::int64_t size() const noexcept { return lod::detail::saturated_product(tasks_[sequences_], heads_); }
+  /// The most rows of a task.
+  std::int64_t rows() const noexcept { return blocks_of_task_ * AttentionBlock<float>::rows; }
 
   struct Task {
     std::int64_t sequence, head, first_row;
   };
-  /// The blocks of a head of a sequence follow each other.
+  /// Tasks of a head of a sequence follow each other.
   Task operator[](std::int64_t task) const noexcept {
     const std::int64_t i =
-        partition_point(std::int64_t{0}, sequences_, [&](std::int64_t at) { return blocks_[at + 1] * heads_ <= task; });
-    const std::int64_t count = blocks_[i + 1] - blocks_[i], place = task - blocks_[i] * heads_;
-    return {i, place / count, place % count * AttentionBlock<float>::rows};
+        partition_point(std::int64_t{0}, sequences_, [&](std::int64_t at) { return tasks_[at + 1] * heads_ <= task; });
+    const std::int64_t count = tasks_[i + 1] - tasks_[i], place = task - tasks_[i] * heads_;
+    return {i, place / count, place % count * rows()};
   }
 
  private:
-  std::int64_t heads_, sequences_;
-  Workspace::Loan<std::int64_t> blocks_;
+  std::int64_t heads_, sequences_, blocks_of_task_;
+  Workspace::Loan<std::int64_t> tasks_;
 };
 
 /// What threads need to know of the work: the rows that meet, as bytes of one operand of their products.
@@ -266,6 +296,18 @@ void for_each_attention_tile(std::int64_t begin, std::int64_t end, std::int64_t 
   constexpr std::int64_t columns = AttentionBlock<A>::columns;
   for (std::int64_t first = begin / columns * columns; first < end; first += columns) {
     body(first, std::min(columns, all - first));
+  }
+}
+
+/// The blocks of a task of `count` rows that meet rows [begin, end): calls body(row, rows) for each. seen(row) is what
+/// a row meets.
+template <class A, class RangeOf, class Body>
+void for_each_attention_block(std::int64_t count, std::int64_t begin, std::int64_t end, const RangeOf& seen,
+                              const Body& body) {
+  constexpr std::int64_t rows = AttentionBlock<A>::rows;
+  for (std::int64_t row = 0; row < count; row += rows) {
+    const std::int64_t some = std::min(rows, count - row);
+    if (seen(row).begin < end && seen(row + some - 1).end > begin) body(row, some);
   }
 }
 

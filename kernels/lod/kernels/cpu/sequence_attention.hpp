@@ -32,23 +32,21 @@ struct Kernel<SequenceAttention> {
     const std::int64_t size = heads.size, value_size = heads.value_size, stride = Block::padded(value_size);
     const cpu::AttentionTasks tasks(executor, rows.queries.size, heads.heads,
                                     [&](std::int64_t i) { return cpu::attention_blocks(rows.queries.length(i)); });
-    const cpu::ThreadScratch<A> scratch(executor, (Block::rows + Block::columns) * size +
-                                                      (Block::rows + Block::columns) * stride +
-                                                      Block::rows * (Block::columns + 3));
+    const cpu::ThreadScratch<A> scratch(
+        executor, tasks.rows() * (size + stride + 2) + Block::columns * (size + stride + Block::rows));
     const std::int64_t bytes = cpu::attention_bytes(heads, rows.queries, rows.keys);
     cpu::parallel_for(executor, tasks.size(), bytes, [&](std::int64_t task, int thread) {
       const cpu::AttentionTasks::Task place = tasks[task];
       const std::int64_t i = place.sequence, head = place.head, first = place.first_row;
       const std::int64_t queries = rows.queries.length(i), keys = rows.keys.length(i);
-      const std::int64_t count = std::min(Block::rows, queries - first), kv_head = heads.kv_head(head);
+      const std::int64_t count = std::min(tasks.rows(), queries - first), kv_head = heads.kv_head(head);
       A* const left = scratch(thread);
-      A* const right = left + Block::rows * size;
+      A* const sums = left + tasks.rows() * size;
+      A* const best = sums + tasks.rows() * stride;
+      A* const total = best + tasks.rows();
+      A* const right = total + tasks.rows();
       A* const values = right + Block::columns * size;
-      A* const sums = values + Block::columns * stride;
-      A* const scores = sums + Block::rows * stride;
-      A* const best = scores + Block::rows * Block::columns;
-      A* const total = best + Block::rows;
-      A* const factor = total + Block::rows;
+      A* const scores = values + Block::columns * stride;
       constexpr A lowest = -std::numeric_limits<A>::infinity();
       cpu::fill(sums, count * stride, A{});
       cpu::fill(best, count, lowest);
@@ -64,15 +62,24 @@ struct Kernel<SequenceAttention> {
       cpu::for_each_attention_tile<A>(
           seen(0).begin, seen(count - 1).end, keys, [&](std::int64_t tile, std::int64_t others) {
             Block::put_columns(k.from(tile), others, right);
-            Block::multiply_columns(left, count, right, others, size, scores);
-            const auto seen_here = [&](std::int64_t row) { return cpu::within(seen(row), tile, others); };
-            for (std::int64_t row = 0; row < count; ++row) {
-              weigh(score, first + row + keys - queries - tile, seen_here(row), others, scores + row * Block::columns,
-                    best[row], total[row], factor[row]);
-            }
-            const bool finite = Block::put_tile(v.from(tile), others, values);
-            Block::add_products({scores, Block::columns, 1}, count, values, others, value_size,
-                                finite || !heads.hides(), seen_here, factor, sums);
+            const bool plain = Block::put_tile(v.from(tile), others, values) || !heads.hides();
+            cpu::for_each_attention_block<A>(
+                count, tile, tile + others, seen, [&](std::int64_t begin, std::int64_t some) {
+                  const auto seen_here = [&](std::int64_t row) { return cpu::within(seen(begin + row), tile, others); };
+                  const typename Block::Seen seen_by_rows(some, seen_here);
+                  Block::multiply_columns(left + begin * size, some, right, others, size, seen_by_rows, scores);
+                  for (std::int64_t row = 0; row < some; ++row) {
+                    const std::int64_t at = begin + row;
+                    const A factor = weigh(score, first + at + keys - queries - tile, seen_here(row),
+                                           seen_by_rows.of(row), scores + row * Block::columns, best[at], total[at]);
+                    A* const sum = sums + at * stride;
+                    if (factor != A{1}) {
+                      cpu::transform(sum, stride, sum, [factor](const auto& number) { return number * factor; });
+                    }
+                  }
+                  Block::add_products({scores, Block::columns, 1}, some, values, value_size, plain, seen_here,
+                                      seen_by_rows, sums + begin * stride);
+                });
           });
       for (std::int64_t row = 0; row < count; ++row) {
         const std::int64_t at = (from + row) * heads.heads + head;
@@ -90,16 +97,17 @@ struct Kernel<SequenceAttention> {
 
  private:
   /// Turns the products of a row into weights, of which the greatest so far would be 1; those of what it does not see
-  /// are 0. What was summed up before is to be multiplied by `factor`.
+  /// are 0, as far as rows beside it see it. Returns what is to be multiplied by what was summed up before.
   template <class A>
-  static void weigh(const cpu::AttentionScores<A>& score, std::int64_t from, const AttentionRange& seen,
-                    std::int64_t count, A* products, A& best, A& total, A& factor) noexcept {
+  static A weigh(const cpu::AttentionScores<A>& score, std::int64_t from, const AttentionRange& seen,
+                 const AttentionRange& seen_beside, A* products, A& best, A& total) noexcept {
     using V = cpu::Vector<A>;
     constexpr std::int64_t columns = cpu::AttentionBlock<A>::columns, lanes = cpu::lanes<A>;
     const V lowest(-std::numeric_limits<A>::infinity());
     V numbers[static_cast<std::size_t>(columns / lanes)], most = lowest;
-    for (std::int64_t k = 0; k < count; k += lanes) {
-      const V some = xsimd::select(score.are_seen(k, seen), score(cpu::load<A>(products + k), from - k).score, lowest);
+    for (std::int64_t k = seen_beside.begin; k < seen_beside.end; k += lanes) {
+      V some = score(cpu::load<A>(products + k), from - k).score;
+      if (k < seen.begin || k + lanes > seen.end) some = xsimd::select(score.are_seen(k, seen), some, lowest);
       most = xsimd::max(most, some);
       numbers[k / lanes] = some;
     }
@@ -107,14 +115,15 @@ struct Kernel<SequenceAttention> {
     // Where nothing is seen yet, nothing is subtracted: all weights are 0.
     const A shift = greatest == lowest.get(0) ? A{} : greatest;
     V sum(A{});
-    for (std::int64_t k = 0; k < count; k += lanes) {
+    for (std::int64_t k = seen_beside.begin; k < seen_beside.end; k += lanes) {
       const V weight = cpu::exponential(numbers[k / lanes] - V(shift));
       sum += weight;
       weight.store_unaligned(products + k);
     }
-    factor = cpu::exponential(V(best - shift)).get(0);
+    const A factor = best == shift ? A{1} : cpu::exponential(V(best - shift)).get(0);
     total = total * factor + cpu::sum_of_lanes(sum);
     best = greatest;
+    return factor;
   }
 };
 
@@ -136,12 +145,14 @@ struct Kernel<SequenceAttentionGrad> {
     const cpu::AttentionTasks of_keys(executor, rows.keys.size, heads.kv_heads, [&](std::int64_t i) {
       return is_short(i) ? 1 : cpu::attention_blocks(rows.keys.length(i));
     });
-    const cpu::ThreadScratch<A> scratch(executor, Scratch<A>::size_of(heads));
+    const std::int64_t most_rows = std::max(of_queries.rows(), of_keys.rows());
+    const cpu::ThreadScratch<A> scratch(executor, Scratch<A>::size_of(heads, most_rows));
     cpu::parallel_for(executor, of_queries.size(), bytes, [&](std::int64_t task, int thread) {
-      grad_of_queries(heads, rows, results, of_queries[task], Scratch<A>(heads, scratch(thread)), deltas.data(), dq);
+      grad_of_queries(heads, rows, results, of_queries[task], Scratch<A>(heads, most_rows, scratch(thread)),
+                      deltas.data(), dq);
     });
     cpu::parallel_for(executor, of_keys.size(), bytes, [&](std::int64_t task, int thread) {
-      const Scratch<A> here(heads, scratch(thread));
+      const Scratch<A> here(heads, most_rows, scratch(thread));
       if (is_short(of_keys[task].sequence)) {
         grad_of_sequence(heads, rows, results, of_keys[task], here, deltas.data(), dq, dk, dv);
       } else {
@@ -161,32 +172,34 @@ struct Kernel<SequenceAttentionGrad> {
   template <class A>
   struct Scratch {
     using Block = cpu::AttentionBlock<A>;
+    std::int64_t rows;  ///< of a task
     A *left, *left_values, *right, *right_values, *tile, *tile_values, *weights, *changes, *sums, *sums_of_values;
     A *logsumexp, *delta;
     A *left_tile, *sums_of_queries;  ///< for short sequences
 
-    static std::int64_t size_of(const AttentionHeads& heads) noexcept {
+    /// For tasks of up to `most_rows` rows.
+    static std::int64_t size_of(const AttentionHeads& heads, std::int64_t most_rows) noexcept {
       const std::int64_t size = heads.size + heads.value_size;
       const std::int64_t padded = Block::padded(heads.size) + Block::padded(heads.value_size);
-      return (Block::rows + Block::columns) * (size + padded) + 2 * (Block::rows + 1) * Block::columns +
-             (Block::rows + short_rows) * Block::padded(heads.size);
+      return (most_rows + Block::columns) * (size + padded) + 2 * (Block::rows + 1) * Block::columns +
+             (most_rows + short_rows) * Block::padded(heads.size);
     }
-    Scratch(const AttentionHeads& heads, A* memory) noexcept {
+    Scratch(const AttentionHeads& heads, std::int64_t most_rows, A* memory) noexcept : rows(most_rows) {
       const auto take = [&](std::int64_t size) { return std::exchange(memory, memory + size); };
       const std::int64_t size = heads.size, value_size = heads.value_size;
-      left = take(Block::rows * size);
-      left_values = take(Block::rows * value_size);
+      left = take(rows * size);
+      left_values = take(rows * value_size);
       right = take(Block::columns * size);
       right_values = take(Block::columns * value_size);
       tile = take(Block::columns * Block::padded(size));
       tile_values = take(Block::columns * Block::padded(value_size));
-      sums = take(Block::rows * Block::padded(size));
-      sums_of_values = take(Block::rows * Block::padded(value_size));
+      sums = take(rows * Block::padded(size));
+      sums_of_values = take(rows * Block::padded(value_size));
       weights = take(Block::rows * Block::columns);
       changes = take(Block::rows * Block::columns);
       logsumexp = take(Block::columns);
       delta = take(Block::columns);
-      left_tile = take(Block::rows * Block::padded(size));
+      left_tile = take(rows * Block::padded(size));
       sums_of_queries = take(short_rows * Block::padded(size));
     }
   };
@@ -207,7 +220,7 @@ struct Kernel<SequenceAttentionGrad> {
     using Block = cpu::AttentionBlock<A>;
     const std::int64_t i = task.sequence, head = task.head, first = task.first_row;
     const std::int64_t queries = rows.queries.length(i), keys = rows.keys.length(i), size = heads.size;
-    const std::int64_t count = std::min(Block::rows, queries - first), kv_head = heads.kv_head(head);
+    const std::int64_t count = std::min(here.rows, queries - first), kv_head = heads.kv_head(head);
     const std::int64_t from = rows.queries.begin(i) + first, key_row = rows.keys.begin(i);
     const auto k = cpu::head_rows(rows.k, key_row, heads.kv_heads, kv_head, size);
     const auto v = cpu::head_rows(rows.v, key_row, heads.kv_heads, kv_head, heads.value_size);
@@ -221,20 +234,26 @@ struct Kernel<SequenceAttentionGrad> {
         seen(0).begin, seen(count - 1).end, keys, [&](std::int64_t tile, std::int64_t others) {
           Block::put_columns(k.from(tile), others, here.right);
           Block::put_columns(v.from(tile), others, here.right_values);
-          Block::multiply_columns(here.left, count, here.right, others, size, here.weights);
-          Block::multiply_columns(here.left_values, count, here.right_values, others, heads.value_size, here.changes);
-          const auto seen_here = [&](std::int64_t row) { return cpu::within(seen(row), tile, others); };
-          for (std::int64_t row = 0; row < count; ++row) {
-            const std::int64_t at = (from + row) * heads.heads + head;
-            const cpu::Vector<A> of_all(results.logsumexp[at]), delta(deltas[at]);
-            derive(
-                score, first + row + keys - queries - tile, seen_here(row), others, heads.scale,
-                here.weights + row * Block::columns, here.changes + row * Block::columns,
-                [&](std::int64_t) { return of_all; }, [&](std::int64_t) { return delta; });
-          }
-          const bool finite = Block::put_tile(k.from(tile), others, here.tile);
-          Block::add_products({here.changes, Block::columns, 1}, count, here.tile, others, size,
-                              finite || !heads.hides(), seen_here, nullptr, here.sums);
+          const bool plain = Block::put_tile(k.from(tile), others, here.tile) || !heads.hides();
+          cpu::for_each_attention_block<A>(
+              count, tile, tile + others, seen, [&](std::int64_t begin, std::int64_t some) {
+                const auto seen_here = [&](std::int64_t row) { return cpu::within(seen(begin + row), tile, others); };
+                const typename Block::Seen seen_by_rows(some, seen_here);
+                Block::multiply_columns(here.left + begin * size, some, here.right, others, size, seen_by_rows,
+                                        here.weights);
+                Block::multiply_columns(here.left_values + begin * heads.value_size, some, here.right_values, others,
+                                        heads.value_size, seen_by_rows, here.changes);
+                for (std::int64_t row = 0; row < some; ++row) {
+                  const std::int64_t at = (from + begin + row) * heads.heads + head;
+                  const cpu::Vector<A> of_all(results.logsumexp[at]), delta(deltas[at]);
+                  derive(
+                      score, first + begin + row + keys - queries - tile, seen_here(row), seen_by_rows.of(row), others,
+                      heads.scale, here.weights + row * Block::columns, here.changes + row * Block::columns,
+                      [&](std::int64_t) { return of_all; }, [&](std::int64_t) { return delta; });
+                }
+                Block::add_products({here.changes, Block::columns, 1}, some, here.tile, size, plain, seen_here,
+                                    seen_by_rows, here.sums + begin * Block::padded(size));
+              });
         });
     write(here.sums, count, cpu::head_rows(dq, from, heads.heads, head, size));
   }
@@ -252,7 +271,7 @@ struct Kernel<SequenceAttentionGrad> {
       put_deltas(heads, results, head, from, queries, deltas);
     }
     cpu::fill(here.sums_of_queries, group * stride, A{});
-    for (std::int64_t row = first; row < rows.keys.length(i); row += Block::rows) {
+    for (std::int64_t row = first; row < rows.keys.length(i); row += here.rows) {
       grad_of_keys(heads, rows, results, {i, kv_head, row}, here, static_cast<const A*>(deltas), here.sums_of_queries,
                    dk, dv);
     }
@@ -270,7 +289,7 @@ struct Kernel<SequenceAttentionGrad> {
     using Block = cpu::AttentionBlock<A>;
     const std::int64_t i = task.sequence, kv_head = task.head, first = task.first_row;
     const std::int64_t queries = rows.queries.length(i), keys = rows.keys.length(i), size = heads.size;
-    const std::int64_t count = std::min(Block::rows, keys - first), from = rows.keys.begin(i) + first;
+    const std::int64_t count = std::min(here.rows, keys - first), from = rows.keys.begin(i) + first;
     const std::int64_t query_row = rows.queries.begin(i), value_size = heads.value_size;
     const auto k = cpu::head_rows(rows.k, from, heads.kv_heads, kv_head, size);
     Block::put_rows(k, count, here.left);
@@ -288,35 +307,42 @@ struct Kernel<SequenceAttentionGrad> {
           seen(0).begin, seen(count - 1).end, queries, [&](std::int64_t tile, std::int64_t others) {
             Block::put_columns(q.from(tile), others, here.right);
             Block::put_columns(dy.from(tile), others, here.right_values);
-            Block::multiply_columns(here.left, count, here.right, others, size, here.weights);
-            Block::multiply_columns(here.left_values, count, here.right_values, others, value_size, here.changes);
             for (std::int64_t column = 0; column < others; ++column) {
               const std::int64_t at = (query_row + tile + column) * heads.heads + head;
               here.logsumexp[column] = results.logsumexp[at];
               here.delta[column] = deltas[at];
             }
-            const auto seen_here = [&](std::int64_t row) { return cpu::within(seen(row), tile, others); };
-            for (std::int64_t row = 0; row < count; ++row) {
-              derive(
-                  score, first + row + queries - keys - tile, seen_here(row), others, heads.scale,
-                  here.weights + row * Block::columns, here.changes + row * Block::columns,
-                  [&](std::int64_t column) { return cpu::load<A>(here.logsumexp + column); },
-                  [&](std::int64_t column) { return cpu::load<A>(here.delta + column); });
-            }
-            const bool finite_q = Block::put_tile(q.from(tile), others, here.tile);
-            const bool finite_dy = Block::put_tile(dy.from(tile), others, here.tile_values);
-            Block::add_products({here.changes, Block::columns, 1}, count, here.tile, others, size,
-                                finite_q || !heads.hides(), seen_here, nullptr, here.sums);
-            Block::add_products({here.weights, Block::columns, 1}, count, here.tile_values, others, value_size,
-                                finite_dy || !heads.hides(), seen_here, nullptr, here.sums_of_values);
-            if (!sums_of_queries) return;
-            const auto sees = [&](std::int64_t column) {
-              return cpu::within(heads.keys_of(tile + column, queries, keys), first, count);
-            };
-            const std::int64_t place = (head - kv_head * group) * queries + tile;
-            Block::add_products({here.changes, 1, Block::columns}, others, here.left_tile, count, size,
-                                finite_k || !heads.hides(), sees, nullptr,
-                                sums_of_queries + place * Block::padded(size));
+            const bool plain_q = Block::put_tile(q.from(tile), others, here.tile) || !heads.hides();
+            const bool plain_dy = Block::put_tile(dy.from(tile), others, here.tile_values) || !heads.hides();
+            cpu::for_each_attention_block<A>(
+                count, tile, tile + others, seen, [&](std::int64_t begin, std::int64_t some) {
+                  const auto seen_here = [&](std::int64_t row) { return cpu::within(seen(begin + row), tile, others); };
+                  const typename Block::Seen seen_by_rows(some, seen_here);
+                  Block::multiply_columns(here.left + begin * size, some, here.right, others, size, seen_by_rows,
+                                          here.weights);
+                  Block::multiply_columns(here.left_values + begin * value_size, some, here.right_values, others,
+                                          value_size, seen_by_rows, here.changes);
+                  for (std::int64_t row = 0; row < some; ++row) {
+                    derive(
+                        score, first + begin + row + queries - keys - tile, seen_here(row), seen_by_rows.of(row),
+                        others, heads.scale, here.weights + row * Block::columns, here.changes + row * Block::columns,
+                        [&](std::int64_t column) { return cpu::load<A>(here.logsumexp + column); },
+                        [&](std::int64_t column) { return cpu::load<A>(here.delta + column); });
+                  }
+                  Block::add_products({here.changes, Block::columns, 1}, some, here.tile, size, plain_q, seen_here,
+                                      seen_by_rows, here.sums + begin * Block::padded(size));
+                  Block::add_products({here.weights, Block::columns, 1}, some, here.tile_values, value_size, plain_dy,
+                                      seen_here, seen_by_rows, here.sums_of_values + begin * Block::padded(value_size));
+                  if (!sums_of_queries) return;
+                  const auto sees = [&](std::int64_t column) {
+                    return cpu::within(heads.keys_of(tile + column, queries, keys), first + begin, some);
+                  };
+                  const std::int64_t place = (head - kv_head * group) * queries + tile;
+                  Block::add_products({here.changes, 1, Block::columns}, others,
+                                      here.left_tile + begin * Block::padded(size), size, finite_k || !heads.hides(),
+                                      sees, typename Block::Seen(others, sees),
+                                      sums_of_queries + place * Block::padded(size));
+                });
           });
     }
     write(here.sums, count, cpu::head_rows(dk, from, heads.kv_heads, kv_head, size));
@@ -324,20 +350,29 @@ struct Kernel<SequenceAttentionGrad> {
   }
 
   /// Turns the products q k of a row and a tile into weights, and the products dy v into the derivatives of the
-  /// products q k. Both are 0 where the row does not see the other, or where that sees it not.
+  /// products q k. Both are 0 where the row does not see the other, or where that sees it not. Outside of what rows
+  /// beside it see there are no products.
   template <class A, class LogSums, class Deltas>
   static void derive(const cpu::AttentionScores<A>& score, std::int64_t from, const AttentionRange& seen,
-                     std::int64_t count, double scale, A* products, A* products_of_values, const LogSums& of_all,
-                     const Deltas& delta) noexcept {
+                     const AttentionRange& seen_beside, std::int64_t count, double scale, A* products,
+                     A* products_of_values, const LogSums& of_all, const Deltas& delta) noexcept {
     using V = cpu::Vector<A>;
+    constexpr std::int64_t lanes = cpu::lanes<A>;
     const V nothing(A{}), by(static_cast<A>(scale));
-    for (std::int64_t k = 0; k < count; k += cpu::lanes<A>) {
-      const auto is_seen = score.are_seen(k, seen);
-      const auto [number, derivative] = score(cpu::load<A>(products + k), from - k);
-      const V weight = xsimd::select(is_seen, cpu::exponential(number - of_all(k)), nothing);
-      const V change = weight * (cpu::load<A>(products_of_values + k) - delta(k)) * derivative * by;
+    for (std::int64_t k = 0; k < count; k += lanes) {
+      V weight = nothing, change = nothing;
+      if (k >= seen_beside.begin && k < seen_beside.end) {
+        const auto [number, derivative] = score(cpu::load<A>(products + k), from - k);
+        weight = cpu::exponential(number - of_all(k));
+        change = weight * (cpu::load<A>(products_of_values + k) - delta(k)) * derivative * by;
+        if (k < seen.begin || k + lanes > seen.end) {
+          const auto is_seen = score.are_seen(k, seen);
+          weight = xsimd::select(is_seen, weight, nothing);
+          change = xsimd::select(is_seen, change, nothing);
+        }
+      }
       weight.store_unaligned(products + k);
-      xsimd::select(is_seen, change, nothing).store_unaligned(products_of_values + k);
+      change.store_unaligned(products_of_values + k);
     }
   }
   template <class T>

@@ -239,19 +239,24 @@ inline Vector<T> load_vector(const T* x, std::int64_t count, Accumulator<T> fill
   return count == lanes<T> ? load(x) : load_first(x, count, fill, readable);
 }
 
-/// Whether all numbers are finite.
+/// Where numbers are finite.
 template <class A>
-[[gnu::always_inline]] inline bool all_finite(const xsimd::batch<A>& numbers) {
+[[gnu::always_inline]] inline xsimd::batch_bool<A> finite_lanes(const xsimd::batch<A>& numbers) {
 #ifdef __AVX512DQ__
   constexpr int infinite_or_nan = 0x99;
   if constexpr (std::same_as<A, float> && sizeof(numbers) == 64) {
-    return _mm512_fpclass_ps_mask(numbers, infinite_or_nan) == 0;
+    return _knot_mask16(_mm512_fpclass_ps_mask(numbers, infinite_or_nan));
   }
   if constexpr (std::same_as<A, double> && sizeof(numbers) == 64) {
-    return _mm512_fpclass_pd_mask(numbers, infinite_or_nan) == 0;
+    return _knot_mask8(_mm512_fpclass_pd_mask(numbers, infinite_or_nan));
   }
 #endif
-  return xsimd::all(numbers - numbers == xsimd::batch<A>(A{}));
+  return numbers - numbers == xsimd::batch<A>(A{});
+}
+/// Whether all numbers are finite.
+template <class A>
+[[gnu::always_inline]] inline bool all_finite(const xsimd::batch<A>& numbers) {
+  return xsimd::all(finite_lanes(numbers));
 }
 
 /// Where numbers are negative zeros.
