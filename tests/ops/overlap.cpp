@@ -280,3 +280,43 @@ TEST_CASE("the parameter, the states and the gradient of an optimizer do not ove
   CHECK_THROWS_AS(lod::scatter(rows, lod::ScatterOp::ADD, p), std::invalid_argument);
   CHECK(memory == before);
 }
+
+TEST_CASE("a list of ids or boundaries in the memory of an output is refused, or was read before that is written") {
+  for_each_executor([](const auto& executor) {
+    using Ids = LoDTensor<std::int64_t>;
+    const Ids x = Ids::from_values(LoD::from_lengths({{2, 1, 3}}), {}, {10, 11, 12, 13, 14, 15});
+    const auto list_in = [](const Ids& tensor, std::size_t size) {
+      return std::span<const std::int64_t>(tensor.data(), size);
+    };
+    const auto refused = [](const char* text, const auto& output, const auto& call) {
+      const Ids before = output();
+      CHECK_THROWS_WITH_AS(call(), text, std::invalid_argument);
+      CHECK(same_bits(output(), before));
+    };
+    std::vector<Ids> parts(3);
+    for (Ids& part : parts) {
+      part = Ids::from_values(LoD(), {}, {1, 2, 7, 7});
+      refused(
+          "split_at: an output overlaps boundaries, expected memory of its own", [&] { return part; },
+          [&] { lod::split_at_into(executor, x, list_in(part, 2), parts); });
+    }
+    SelectedRows<std::int64_t> g({0, 1, 2}, 6, {});
+    g.value() = Ids::from_values(LoD(), {}, {5, 2, 5});
+    const auto values = [&] { return g.value(); };
+    refused("from_dense: the output overlaps rows, expected memory of its own", values,
+            [&] { lod::from_dense_into(executor, x, list_in(g.value(), 3), g); });
+    refused("to_dense_grad: the output overlaps rows, expected memory of its own", values,
+            [&] { lod::to_dense_grad_into(executor, x, list_in(g.value(), 3), g); });
+    SelectedRows<std::int64_t> dy({2, 5}, 6, {});
+    dy.value() = Ids::from_values(LoD(), {}, {7, 8});
+    refused("merge_add_grad: the output overlaps rows, expected memory of its own", values,
+            [&] { lod::merge_add_grad_into(executor, dy, list_in(g.value(), 3), g); });
+    refused("merge_average_grad: the output overlaps rows, expected memory of its own", values,
+            [&] { lod::merge_average_grad_into(executor, dy, list_in(g.value(), 3), g); });
+    // Its own ids are no values.
+    SelectedRows<std::int64_t> own({5, 2, 5}, 6, {});
+    lod::merge_add_grad_into(executor, dy, own.rows(), own);
+    CHECK(std::ranges::equal(own.rows(), std::vector<std::int64_t>{5, 2, 5}));
+    CHECK(std::ranges::equal(own.value().values(), std::vector<std::int64_t>{8, 7, 8}));
+  });
+}

@@ -119,7 +119,7 @@ void cut_into(const E& executor, const View& x, std::span<const std::int64_t> bo
   for_each_part(boundaries, x.size(), [&](std::size_t part, std::int64_t begin, std::int64_t end) {
     auto& y = given[static_cast<std::ptrdiff_t>(part)];
     outs.add(prepare<value_type_t<View>>(executor, {what, "an output"}, y, SameLevels{x.between(begin, end).lod_view()},
-                                         x.row_shape(), {{"x", x}}),
+                                         x.row_shape(), {{"x", x}, {"boundaries", boundaries}}),
              {"an output", y});
   });
   outs.check_apart(what);
@@ -211,8 +211,8 @@ template <LoDTensorLike DY, class Levels = std::initializer_list<BatchLevels>>
 /// with the levels of x, some perhaps without sequences. Copies; `x.between(begin, end)` views a part without a copy.
 ///
 /// `boundaries` are int64: a range, a list in braces or a tensor. `parts` has one tensor or view for each part; none
-/// may overlap x. Throws OutOfRange unless the boundaries ascend from 0 to the number of sequences, ShapeMismatch for a
-/// wrong number of outputs.
+/// may overlap x or the boundaries. Throws OutOfRange unless the boundaries ascend from 0 to the number of sequences,
+/// ShapeMismatch for a wrong number of outputs.
 template <Executor E, LoDTensorLike X, class Parts>
 void split_at_into(const E& executor, const X& x, const operation::IdList& boundaries, Parts&& parts) {
   operation::cut_into(executor, x.view(), boundaries, parts, "split_at");

@@ -179,7 +179,7 @@ void merge_grad_into(const E& executor, PoolType type, const char* what, const S
   RowsOutput<E, T> out = [&] {
     const OtherMemory read("dy", dy.value());
     if constexpr (on_cpu<E>) {
-      return RowsOutput<E, T>(executor, what, dg, rows, dy.height(), dy.row_shape(), {read});
+      return RowsOutput<E, T>(executor, what, dg, rows, dy.height(), dy.row_shape(), {read, {"rows", rows}});
     } else {
       return RowsOutput<E, T>(executor, what, dg, count, dy.height(), dy.row_shape(), {read});
     }
@@ -262,7 +262,7 @@ struct RowsOfDense : Takes<Tensor, IdList>, Gives<Of<SelectedRows>> {
     RowsOutput<E, T> out = [&] {
       const OtherMemory read("x", x);
       if constexpr (on_cpu<E>) {
-        return RowsOutput<E, T>(executor, name, g, rows, x.rows(), x.row_shape(), {read});
+        return RowsOutput<E, T>(executor, name, g, rows, x.rows(), x.row_shape(), {read, {"rows", rows}});
       } else {
         return RowsOutput<E, T>(executor, name, g, count, x.rows(), x.row_shape(), {read});
       }
@@ -304,7 +304,8 @@ inline constexpr operation::CallInto<op::merge_average> merge_average_into{};
 /// The gradient of `merge_add` for sources that list `rows`, those of several sources one after the other: row i is the
 /// row of dy with the id rows[i]. Throws OutOfRange for an id outside [0, dy.height()), ShapeMismatch unless dy has the
 /// ids that `merge_add` returns for these rows, ascending and each of them once. On a GPU, where ids are not checked,
-/// dy must have as many places as there are rows. `dg` must not be dy.
+/// dy must have as many places as there are rows. `dg` must not be dy, nor its values overlap `rows`; `rows` may be its
+/// ids.
 inline constexpr operation::Call<op::merge_add_grad> merge_add_grad{};
 inline constexpr operation::CallInto<op::merge_add_grad> merge_add_grad_into{};
 
@@ -319,7 +320,8 @@ inline constexpr operation::CallInto<op::to_dense> to_dense_into{};
 
 /// The rows of x that `rows` lists, as a row-sparse tensor of height x.rows(). A row that is listed twice counts twice:
 /// `to_dense` of the result has it doubled. `rows` are int64: a range, a list in braces or a tensor. The gradient is
-/// `to_dense`. Throws OutOfRange for an id that is not a row of x.
+/// `to_dense`. The values of `g` must overlap neither x nor `rows`; `rows` may be its ids. Throws OutOfRange for an id
+/// that is not a row of x.
 inline constexpr operation::Call<op::from_dense> from_dense{};
 inline constexpr operation::CallInto<op::from_dense> from_dense_into{};
 
