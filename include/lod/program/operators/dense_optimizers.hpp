@@ -13,6 +13,7 @@
 #include <lod/program/operators/optimizers.hpp>
 #include <lod/program/operators/row_sparse.hpp>
 #include <lod/program/operators/shapes.hpp>
+#include <lod/program/operators/wide.hpp>
 
 #include <algorithm>
 #include <array>
@@ -46,11 +47,6 @@ auto dense_numbers(const P& parameter, const G& gradient, const States&... state
 }
 
 // A finite parameter with finite states stays finite under finite gradients, as with the library's own optimizers.
-
-/// The type in which numbers of type T are updated: their squares and sums of squares neither overflow nor vanish in
-/// it.
-template <class T>
-using Wide = std::conditional_t<std::same_as<T, double>, long double, double>;
 
 /// A result as a number of type T: if it is finite but beyond the range of T, the greatest or least T.
 template <class T>

@@ -15,6 +15,7 @@
 #include <lod/ops/for_each_place.hpp>
 #include <lod/program/operator.hpp>
 #include <lod/program/operators/shapes.hpp>
+#include <lod/program/operators/wide.hpp>
 
 #include <algorithm>
 #include <array>
@@ -47,13 +48,14 @@ void fill(const OperatorCall<E>& call, const Slot& out, DataType type, const Sha
           const typename OperatorCall<E>::Any& like, const Scalar& number) {
   with_output_type(type, [&](auto element) {
     using T = typename decltype(element)::type;
-    const T value = number.to<T>();
+    const T value = attribute_as<T>(number);
     auto y = call.output_bytes(out, type, shape, like);
     operation::repeat_number(call.executor(), value, shape.elements(), y.template elements<T>());
   });
 }
 
-/// fill_constant: -> Out; dtype = FP32, shape, value = 0, str_value = "".
+/// fill_constant: -> Out; dtype = FP32, shape, value = 0, str_value = "". A fraction is cut off for integers, as in
+/// PaddlePaddle; OutOfRange for what an element cannot hold, here and below.
 template <Executor E>
 RunOperator<E> fill_constant(const OperatorArguments& op) {
   for (const char* const input : {"ValueTensor", "ShapeTensor", "ShapeTensorList"}) op.expect_no_input(input);
@@ -125,7 +127,7 @@ RunOperator<E> fill_any_like(const OperatorArguments& op) {
     const AnyLoDTensor& from = call.tensor(x);
     const auto fill_with = [&](auto element) {
       using T = typename decltype(element)::type;
-      const T value = number.to<T>();
+      const T value = attribute_as<T>(number);
       auto y = call.output_bytes(out, data_type_v<T>, from.lod(), from.row_shape(), from.rows());
       std::fill_n(y.template elements<T>(), from.rows() * from.row_size(), value);
     };

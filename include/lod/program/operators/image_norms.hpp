@@ -13,6 +13,7 @@
 #include <lod/ops/new_offsets.hpp>
 #include <lod/program/operator.hpp>
 #include <lod/program/operators/shapes.hpp>
+#include <lod/program/operators/wide.hpp>
 
 #include <algorithm>
 #include <array>
@@ -124,21 +125,25 @@ RunOperator<E> group_norm(const OperatorArguments& op) {
       const auto write = [&](T* means, T* variances) {
         if (of.size() == 0 && !means && !variances) return;
         of.for_each_group(call.executor(), sizeof(T), [&](std::int64_t i) {
-          const auto size = static_cast<double>(std::max<std::int64_t>(of.size(), 1));
-          double mean = 0, variance = 0;
-          of.for_each(i, [&](std::int64_t at, std::int64_t) { mean += static_cast<double>(values[at]); });
-          mean /= size;
-          of.for_each(i, [&](std::int64_t at, std::int64_t) {
-            const double distance = static_cast<double>(values[at]) - mean;
-            variance += distance * distance;
-          });
-          variance /= size;
-          const double slope = 1 / std::sqrt(variance + in.epsilon);
-          if (means) means[i] = static_cast<T>(mean);
-          if (variances) variances[i] = static_cast<T>(by_instance ? slope : variance);
-          of.for_each(i, [&](std::int64_t at, std::int64_t k) {
-            const T normal = static_cast<T>((static_cast<double>(values[at]) - mean) * slope);
-            to[at] = normal * (a ? a[k] : T{1}) + (b ? b[k] : T{0});
+          in_wide_range<T>([&]<class W>(W) {
+            const auto size = static_cast<W>(std::max<std::int64_t>(of.size(), 1));
+            W mean = 0, variance = 0;
+            of.for_each(i, [&](std::int64_t at, std::int64_t) { mean += static_cast<W>(values[at]); });
+            mean /= size;
+            of.for_each(i, [&](std::int64_t at, std::int64_t) {
+              const W distance = static_cast<W>(values[at]) - mean;
+              variance += distance * distance;
+            });
+            variance /= size;
+            if (!is_in_range<T>(variance + in.epsilon)) return false;
+            const W slope = 1 / std::sqrt(variance + in.epsilon);
+            if (means) means[i] = static_cast<T>(mean);
+            if (variances) variances[i] = static_cast<T>(by_instance ? slope : variance);
+            of.for_each(i, [&](std::int64_t at, std::int64_t k) {
+              const T normal = static_cast<T>((static_cast<W>(values[at]) - mean) * slope);
+              to[at] = normal * (a ? a[k] : T{1}) + (b ? b[k] : T{0});
+            });
+            return true;
           });
         });
       };
@@ -245,12 +250,12 @@ struct LocalResponse {
   }
   /// Calls f(place, sum) for each number of line i along the channels, with the sum of term(place) over the channels
   /// around it.
-  template <class Term, class F>
+  template <class W = double, class Term, class F>
   void for_line(const Around& in, std::int64_t i, const Term& term, const F& f) const {
     const std::int64_t first = in.first(i);
     for (std::int64_t c = 0; c < in.along; ++c) {
       const std::int64_t end = std::min(in.along, c + reach + 1);
-      double sum = 0;
+      W sum = 0;
       for (std::int64_t other = std::max<std::int64_t>(c - reach, 0); other < end; ++other) {
         sum += term(first + other * in.after);
       }
@@ -281,14 +286,19 @@ RunOperator<E> lrn(const OperatorArguments& op) {
       const T* const values = call.template view<T>(in.x).data();
       std::array<T*, 2> to = {};
       with_outputs<T>(call, outputs, from, to, [&] {
-        const auto squared = [=](std::int64_t at) {
-          return static_cast<double>(values[at]) * static_cast<double>(values[at]);
-        };
         in.for_each_line(call.executor(), around, sizeof(T), [&](std::int64_t line) {
-          in.for_line(around, line, squared, [&](std::int64_t at, double sum) {
-            const double scale = in.k + in.alpha * sum;
-            to[0][at] = static_cast<T>(static_cast<double>(values[at]) * std::pow(scale, -in.beta));
-            if (to[1]) to[1][at] = static_cast<T>(scale);
+          in_wide_range<T>([&]<class W>(W) {
+            const auto squared = [=](std::int64_t at) {
+              return static_cast<W>(values[at]) * static_cast<W>(values[at]);
+            };
+            bool good = true;
+            in.template for_line<W>(around, line, squared, [&](std::int64_t at, W sum) {
+              const W scale = static_cast<W>(in.k) + static_cast<W>(in.alpha) * sum;
+              good = good && is_in_range<T>(scale);
+              to[0][at] = static_cast<T>(static_cast<W>(values[at]) * std::pow(scale, static_cast<W>(-in.beta)));
+              if (to[1]) to[1][at] = static_cast<T>(scale);
+            });
+            return good;
           });
         });
       });

@@ -13,6 +13,7 @@
 #include <lod/ops/new_offsets.hpp>
 #include <lod/program/operator.hpp>
 #include <lod/program/operators/shapes.hpp>
+#include <lod/program/operators/wide.hpp>
 
 #include <algorithm>
 #include <array>
@@ -21,6 +22,7 @@
 #include <cstdint>
 #include <numeric>
 #include <string>
+#include <type_traits>
 
 namespace lod::inline LOD_INTERFACE::inline LOD_TARGET::operators_of_programs {
 
@@ -54,21 +56,25 @@ RunOperator<E> layer_norm(const OperatorArguments& op) {
       T* const to = y.template elements<T>();
       for (std::int64_t i = 0; i < rows; ++i) {
         const T* const row = values + i * size;
-        double average = 0, variance = 0;
-        for (std::int64_t k = 0; k < size; ++k) average += static_cast<double>(row[k]);
-        average /= static_cast<double>(size);
-        for (std::int64_t k = 0; k < size; ++k) {
-          const double distance = static_cast<double>(row[k]) - average;
-          variance += distance * distance;
-        }
-        variance /= static_cast<double>(size);
-        moments[i] = static_cast<T>(average);
-        moments[rows + i] = static_cast<T>(variance);
-        const double slope = 1 / std::sqrt(variance + epsilon);
-        for (std::int64_t k = 0; k < size; ++k) {
-          const T normal = static_cast<T>((static_cast<double>(row[k]) - average) * slope);
-          to[i * size + k] = normal * (a ? a[k] : T{1}) + (b ? b[k] : T{0});
-        }
+        in_wide_range<T>([&]<class W>(W) {
+          W average = 0, variance = 0;
+          for (std::int64_t k = 0; k < size; ++k) average += static_cast<W>(row[k]);
+          average /= static_cast<W>(size);
+          for (std::int64_t k = 0; k < size; ++k) {
+            const W distance = static_cast<W>(row[k]) - average;
+            variance += distance * distance;
+          }
+          variance /= static_cast<W>(size);
+          if (!is_in_range<T>(variance + epsilon)) return false;
+          moments[i] = static_cast<T>(average);
+          moments[rows + i] = static_cast<T>(variance);
+          const W slope = 1 / std::sqrt(variance + epsilon);
+          for (std::int64_t k = 0; k < size; ++k) {
+            const T normal = static_cast<T>((static_cast<W>(row[k]) - average) * slope);
+            to[i * size + k] = normal * (a ? a[k] : T{1}) + (b ? b[k] : T{0});
+          }
+          return true;
+        });
       }
       const auto write = [&](const Slot& slot, const T* numbers_of_rows) {
         if (!slot) return;
@@ -182,7 +188,8 @@ struct Channels {
 class ChannelBlock {
  public:
   static constexpr std::int64_t lanes = 16;
-  using Lanes = std::array<double, static_cast<std::size_t>(lanes)>;
+  template <class W>
+  using Lanes = std::array<W, static_cast<std::size_t>(lanes)>;
 
   /// The number of blocks of channels in X.
   static std::int64_t count(const Around& x) noexcept { return x.after > 1 ? x.along : (x.along + lanes - 1) / lanes; }
@@ -196,15 +203,16 @@ class ChannelBlock {
 
   /// f(channel) for each lane's channel; unused lanes have the last channel's.
   template <class F>
-  Lanes of_channels(const F& f) const {
-    Lanes found;
+  auto of_channels(const F& f) const {
+    Lanes<std::invoke_result_t<F, std::int64_t>> found;
     for (std::size_t lane = 0; lane < found.size(); ++lane) {
       found[lane] = f(first_ + (is_one_ ? 0 : std::min(static_cast<std::int64_t>(lane), channels_ - 1)));
     }
     return found;
   }
   /// Writes a number of each channel to its place in `numbers`.
-  void write(const Lanes& found, double* numbers) const noexcept {
+  template <class W, class N>
+  void write(const Lanes<W>& found, N* numbers) const noexcept {
     std::copy_n(found.begin(), channels_, numbers + first_);
   }
   /// Calls f(place, lane) for all numbers.
@@ -222,10 +230,11 @@ class ChannelBlock {
   }
   /// The sum of f(place, lane) over each channel, in each of its lanes.
   template <class F>
-  Lanes sums(const F& f) const {
-    Lanes totals{};
+  auto sums(const F& f) const {
+    using W = std::invoke_result_t<F, std::int64_t, std::size_t>;
+    Lanes<W> totals{};
     for_each([&](std::int64_t place, std::size_t lane) { totals[lane] += f(place, lane); });
-    if (is_one_) totals.fill(std::accumulate(totals.begin(), totals.end(), 0.0));
+    if (is_one_) totals.fill(std::accumulate(totals.begin(), totals.end(), W{}));
     return totals;
   }
 
@@ -270,35 +279,42 @@ RunOperator<E> batch_norm(const OperatorArguments& op) {
       const T* const offsets = some_numbers<T>(call, channels.bias, count);
       const T* const given[] = {some_numbers<T>(call, statistics[0], count),
                                 some_numbers<T>(call, statistics[1], count)};
-      const Workspace::Loan<double> means(call.executor().workspace(), is_trained ? count : 0);
-      const Workspace::Loan<double> variances(call.executor().workspace(), is_trained ? count : 0);
+      const Workspace::Loan<Wide<T>> means(call.executor().workspace(), is_trained ? count : 0);
+      const Workspace::Loan<Wide<T>> variances(call.executor().workspace(), is_trained ? count : 0);
       auto y = call.output_bytes(out, from.data_type(), from.lod(), from.row_shape(), from.rows());
       T* const to = y.template elements<T>();
       const auto size = static_cast<double>(std::max<std::int64_t>(around.before * around.after, 1));
       for_each_channel_block<T>(call.executor(), around, [&](const ChannelBlock& block) {
-        using Lanes = ChannelBlock::Lanes;
-        const auto given_to = [&](const T* numbers) {
-          return block.of_channels([=](std::int64_t k) { return static_cast<double>(numbers[k]); });
-        };
-        Lanes mean = given_to(given[0]), variance = given_to(given[1]);
-        if (is_trained) {
-          mean = block.sums([&](std::int64_t i, std::size_t) { return static_cast<double>(values[i]); });
-          for (double& one : mean) one /= size;
-          variance = block.sums([&](std::int64_t i, std::size_t lane) {
-            const double distance = static_cast<double>(values[i]) - mean[lane];
-            return distance * distance;
+        in_wide_range<T>([&]<class W>(W) {
+          const auto given_to = [&](const T* numbers) {
+            return block.of_channels([=](std::int64_t k) { return static_cast<W>(numbers[k]); });
+          };
+          auto mean = given_to(given[0]), variance = given_to(given[1]);
+          if (is_trained) {
+            mean = block.sums([&](std::int64_t i, std::size_t) { return static_cast<W>(values[i]); });
+            for (W& one : mean) one /= static_cast<W>(size);
+            variance = block.sums([&](std::int64_t i, std::size_t lane) {
+              const W distance = static_cast<W>(values[i]) - mean[lane];
+              return distance * distance;
+            });
+            for (W& one : variance) one /= static_cast<W>(size);
+          }
+          for (const W& one : variance) {
+            if (!is_in_range<T>(one + channels.epsilon)) return false;
+          }
+          if (is_trained) {
+            block.write(mean, means.data());
+            block.write(variance, variances.data());
+          }
+          auto slope = given_to(slopes), offset = given_to(offsets);
+          for (std::size_t lane = 0; lane < slope.size(); ++lane) {
+            slope[lane] /= std::sqrt(variance[lane] + channels.epsilon);
+            offset[lane] -= mean[lane] * slope[lane];
+          }
+          block.for_each([&](std::int64_t i, std::size_t lane) {
+            to[i] = static_cast<T>(static_cast<W>(values[i]) * slope[lane] + offset[lane]);
           });
-          for (double& one : variance) one /= size;
-          block.write(mean, means.data());
-          block.write(variance, variances.data());
-        }
-        Lanes slope = given_to(slopes), offset = given_to(offsets);
-        for (std::size_t lane = 0; lane < slope.size(); ++lane) {
-          slope[lane] /= std::sqrt(variance[lane] + channels.epsilon);
-          offset[lane] -= mean[lane] * slope[lane];
-        }
-        block.for_each([&](std::int64_t i, std::size_t lane) {
-          to[i] = static_cast<T>(static_cast<double>(values[i]) * slope[lane] + offset[lane]);
+          return true;
         });
       });
       for (std::size_t which = 0; is_trained && which < 2; ++which) {
@@ -306,9 +322,9 @@ RunOperator<E> batch_norm(const OperatorArguments& op) {
         T* const own = kept.template elements<T>();
         T* const moving = changed<T>(call, statistics[which], moved[which]).data();
         for (std::int64_t k = 0; k < count; ++k) {
-          const double now = which == 0 ? means[k] : variances[k];
+          const Wide<T> now = which == 0 ? means[k] : variances[k];
           own[k] = static_cast<T>(which == 0 ? now : 1 / std::sqrt(now + channels.epsilon));
-          moving[k] = static_cast<T>(static_cast<double>(moving[k]) * momentum + now * (1 - momentum));
+          moving[k] = static_cast<T>(static_cast<Wide<T>>(moving[k]) * momentum + now * (1 - momentum));
         }
       }
     });

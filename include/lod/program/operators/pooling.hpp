@@ -12,6 +12,7 @@
 #include <lod/ops/new_offsets.hpp>
 #include <lod/program/operator.hpp>
 #include <lod/program/operators/shapes.hpp>
+#include <lod/program/operators/wide.hpp>
 #include <lod/program/operators/windows.hpp>
 
 #include <algorithm>
@@ -38,11 +39,11 @@ struct GreatestOfWindow {
 /// The mean of a window; 0 without pixels.
 template <class T>
 struct MeanOfWindow {
-  using Partial = double;
+  using Partial = Wide<T>;
   static constexpr Partial none = 0;
   static Partial with(Partial total, Partial more) noexcept { return total + more; }
   static T result(Partial total, bool, std::int64_t divisor) noexcept {
-    return static_cast<T>(total / static_cast<double>(divisor));
+    return static_cast<T>(total / static_cast<Partial>(divisor));
   }
 };
 

@@ -17,6 +17,7 @@
 #include <lod/program/operator.hpp>
 #include <lod/program/operators/elementwise.hpp>
 #include <lod/program/operators/shapes.hpp>
+#include <lod/program/operators/wide.hpp>
 
 #include <algorithm>
 #include <array>
@@ -41,28 +42,49 @@ using SumOf = std::conditional_t<std::integral<T>, std::int64_t, double>;
 // Reductions: the initial value, how an element is added, and the result from the final value and the number of
 // elements.
 
+struct Reducing {
+  static constexpr bool may_overflow = false;  ///< whether an infinite result is worked out in a wider range
+  template <class A>
+  static A end(A a, std::int64_t) {
+    return a;
+  }
+};
+/// Sums begin with the zero that changes nothing, so that a sum of -0 is -0; the sum of no numbers is 0.
 struct Summing {
+  static constexpr bool may_overflow = true;
   template <class T>
   static SumOf<T> begin() {
-    return 0;
+    return std::integral<T> ? SumOf<T>{0} : -SumOf<T>{0};
   }
   template <class A>
   static A add(A a, A b) {
     return kernel::Add()(a, b);
   }
   template <class A>
-  static A end(A a, std::int64_t) {
-    return a;
+  static A end(A a, std::int64_t count) {
+    return count > 0 ? a : A{0};
   }
 };
-/// The mean of no numbers is NaN, as in PaddlePaddle; of no integers it is 0.
-struct Averaging : Summing {
+/// The mean of no numbers is NaN, as in PaddlePaddle; of no integers it is 0. That of integers is the exact sum,
+/// divided and truncated.
+struct Averaging {
+  static constexpr bool may_overflow = true;
+  template <class T>
+  static std::conditional_t<std::integral<T>, WideSum, double> begin() {
+    if constexpr (std::integral<T>) return 0;
+    return -0.0;
+  }
+  template <class A>
+  static A add(A a, A b) {
+    return a + b;
+  }
   template <class A>
   static A end(A a, std::int64_t count) {
-    return std::integral<A> && count == 0 ? A{} : a / static_cast<A>(count);
+    return !std::floating_point<A> && count == 0 ? A{} : a / static_cast<A>(count);
   }
 };
-struct Multiplying : Summing {
+struct Multiplying : Reducing {
+  static constexpr bool may_overflow = true;
   template <class T>
   static SumOf<T> begin() {
     return 1;
@@ -72,7 +94,7 @@ struct Multiplying : Summing {
     return kernel::Multiply()(a, b);
   }
 };
-struct FindingGreatest : Summing {
+struct FindingGreatest : Reducing {
   template <class T>
   static T begin() {
     return std::numeric_limits<T>::has_infinity ? -std::numeric_limits<T>::infinity()
@@ -83,7 +105,7 @@ struct FindingGreatest : Summing {
     return a < b || b != b ? b : a;
   }
 };
-struct FindingLeast : Summing {
+struct FindingLeast : Reducing {
   template <class T>
   static T begin() {
     return std::numeric_limits<T>::has_infinity ? std::numeric_limits<T>::infinity() : std::numeric_limits<T>::max();
@@ -93,14 +115,14 @@ struct FindingLeast : Summing {
     return b < a || b != b ? b : a;
   }
 };
-struct FindingAll : Summing {
+struct FindingAll : Reducing {
   template <class T>
   static bool begin() {
     return true;
   }
   static bool add(bool a, bool b) { return a && b; }
 };
-struct FindingAny : Summing {
+struct FindingAny : Reducing {
   template <class T>
   static bool begin() {
     return false;
@@ -156,6 +178,23 @@ class ReducedAxes {
   Broadcast repeated_;  ///< the results, to the shape of the elements
 };
 
+/// Reduces numbers to `all`, without the end.
+template <class F, class T, class A>
+void reduce(const T* values, const ReducedAxes& axes, A* all) {
+  const auto nothing = static_cast<A>(F::template begin<T>());
+  std::fill_n(all, axes.results, nothing);
+  axes.for_each_run([&](std::int64_t element, std::int64_t result, std::int64_t count, bool moves) {
+    const T* const run = values + element;
+    A* const to = all + result;
+    if (moves) {
+      for (std::int64_t n = 0; n < count; ++n) to[n] = F::add(to[n], static_cast<A>(run[n]));
+    } else {
+      *to = folded(
+          *to, nothing, [](A a, A b) { return F::add(a, b); }, count,
+          [run](std::int64_t n) { return static_cast<A>(run[n]); });
+    }
+  });
+}
 template <class F, class T, class E>
 void reduce(const OperatorCall<E>& call, const Slot& x, const Slot& out, const ReducedAxes& axes) {
   const auto& from = call.tensor(x);
@@ -163,20 +202,19 @@ void reduce(const OperatorCall<E>& call, const Slot& x, const Slot& out, const R
   const T* const values = call.template view<T>(x).data();
   const Workspace::Loan<A> all(call.executor().workspace(), axes.results);
   auto y = call.output_bytes(out, from.data_type(), axes.shape, axes.keeps_rows() ? from : AnyLoDTensor());
-  std::fill_n(all.data(), axes.results, F::template begin<T>());
-  axes.for_each_run([&](std::int64_t element, std::int64_t result, std::int64_t count, bool moves) {
-    const T* const run = values + element;
-    A* const to = all.data() + result;
-    if (moves) {
-      for (std::int64_t n = 0; n < count; ++n) to[n] = F::add(to[n], static_cast<A>(run[n]));
-    } else {
-      *to = folded(
-          *to, F::template begin<T>(), [](A a, A b) { return F::add(a, b); }, count,
-          [run](std::int64_t n) { return static_cast<A>(run[n]); });
+  const auto write = [&](const auto* results) {
+    T* const to = y.template elements<T>();
+    for (std::int64_t i = 0; i < axes.results; ++i) to[i] = static_cast<T>(F::end(results[i], axes.each));
+  };
+  reduce<F>(values, axes, all.data());
+  if constexpr (F::may_overflow && std::floating_point<A>) {
+    if (!std::all_of(all.data(), all.data() + axes.results, [](A a) { return std::isfinite(a); })) {
+      const Workspace::Loan<long double> wide(call.executor().workspace(), axes.results);
+      reduce<F>(values, axes, wide.data());
+      return write(wide.data());
     }
-  });
-  T* const to = y.template elements<T>();
-  for (std::int64_t i = 0; i < axes.results; ++i) to[i] = static_cast<T>(F::end(all[i], axes.each));
+  }
+  write(all.data());
 }
 
 /// mean: X -> Out: of all elements, one number.

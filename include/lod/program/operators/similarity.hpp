@@ -16,6 +16,7 @@
 #include <lod/program/operator.hpp>
 #include <lod/program/operators/shapes.hpp>
 #include <lod/program/operators/unary.hpp>
+#include <lod/program/operators/wide.hpp>
 
 #include <algorithm>
 #include <cmath>
@@ -41,13 +42,6 @@ struct RowPairs {
     y_step = b.rows() == 1 ? 0 : size;
   }
 };
-/// The sum of the products of numbers.
-template <class T>
-double product_of(const T* x, const T* y, std::int64_t size) {
-  double total = 0;
-  for (std::int64_t k = 0; k < size; ++k) total += static_cast<double>(x[k]) * static_cast<double>(y[k]);
-  return total;
-}
 
 /// cos_sim: X, Y -> Out: the cosine of the angle between the rows; XNorm, YNorm: their lengths. For a row of zeros the
 /// result is NaN, as in PaddlePaddle.
@@ -66,7 +60,11 @@ RunOperator<E> cos_sim(const OperatorArguments& op) {
         T* const to = made.template elements<T>();
         for (std::int64_t i = 0; i < count; ++i) {
           const T* const row = rows + i * pairs.size;
-          to[i] = static_cast<T>(std::sqrt(product_of(row, row, pairs.size)));
+          in_wide_range<T>([&]<class W>(W) {
+            const W squares = product_of<W>(row, row, pairs.size);
+            to[i] = static_cast<T>(std::sqrt(squares));
+            return is_in_range<T>(squares);
+          });
         }
       };
       lengths(x_norm, left, a.rows());
@@ -75,8 +73,11 @@ RunOperator<E> cos_sim(const OperatorArguments& op) {
       T* const to = cosines.template elements<T>();
       for (std::int64_t i = 0; i < pairs.rows; ++i) {
         const T *const p = left + i * pairs.size, *const q = right + i * pairs.y_step;
-        const double squares = product_of(p, p, pairs.size) * product_of(q, q, pairs.size);
-        to[i] = static_cast<T>(product_of(p, q, pairs.size) / std::sqrt(squares));
+        in_wide_range<T>([&]<class W>(W) {
+          const W of_p = product_of<W>(p, p, pairs.size), of_q = product_of<W>(q, q, pairs.size);
+          to[i] = static_cast<T>(product_of<W>(p, q, pairs.size) / std::sqrt(of_p * of_q));
+          return is_in_range<T>(of_p) && is_in_range<T>(of_q) && is_in_range<T>(of_p * of_q);
+        });
       }
     });
   };
@@ -102,13 +103,14 @@ RunOperator<E> cos_sim_grad(const OperatorArguments& op) {
         if (!slot) return;
         write_sums<T>(call, slot, like, [&](double* sums) {
           for (std::int64_t i = 0; i < pairs.rows; ++i) {
-            const auto g = static_cast<double>(given[i]), cosine = static_cast<double>(cosines[i]);
-            const double both = static_cast<double>(p[i]) * static_cast<double>(q[pairs.y_step == 0 ? 0 : i]);
-            const auto own = static_cast<double>(lengths[row_step == 0 ? 0 : i]);
+            using W = Wide<T>;
+            const auto g = static_cast<W>(given[i]), cosine = static_cast<W>(cosines[i]);
+            const W both = static_cast<W>(p[i]) * static_cast<W>(q[pairs.y_step == 0 ? 0 : i]);
+            const auto own = static_cast<W>(lengths[row_step == 0 ? 0 : i]);
             const T *const row = rows + i * row_step, *const other = others + i * other_step;
             for (std::int64_t k = 0; k < pairs.size; ++k) {
-              sums[i * row_step + k] +=
-                  g * (static_cast<double>(other[k]) / both - cosine * static_cast<double>(row[k]) / (own * own));
+              sums[i * row_step + k] += static_cast<double>(
+                  g * (static_cast<W>(other[k]) / both - cosine * static_cast<W>(row[k]) / (own * own)));
             }
           }
         });
@@ -140,14 +142,20 @@ RunOperator<E> norm(const OperatorArguments& op) {
       T *const to = y.template elements<T>(), *const length = norms.template elements<T>();
       for (std::int64_t i = 0; i < around.before * around.after; ++i) {
         const std::int64_t first = around.first(i);
-        double squares = epsilon;
-        for (std::int64_t k = 0; k < around.along; ++k) {
-          squares += Square()(static_cast<double>(values[first + k * around.after]));
-        }
-        length[i] = static_cast<T>(std::sqrt(squares));
-        for (std::int64_t k = 0; k < around.along; ++k) {
-          to[first + k * around.after] = values[first + k * around.after] / length[i];
-        }
+        in_wide_range<T>([&]<class W>(W) {
+          W squares = epsilon;
+          for (std::int64_t k = 0; k < around.along; ++k) {
+            squares += Square()(static_cast<W>(values[first + k * around.after]));
+          }
+          if (!is_in_range<T>(squares)) return false;
+          const W whole = std::sqrt(squares);  // of floats, perhaps beyond the greatest
+          length[i] = static_cast<T>(whole);
+          for (std::int64_t k = 0; k < around.along; ++k) {
+            const std::int64_t at = first + k * around.after;
+            to[at] = static_cast<T>(static_cast<W>(values[at]) / whole);
+          }
+          return true;
+        });
       }
     });
   };
@@ -168,15 +176,17 @@ RunOperator<E> norm_grad(const OperatorArguments& op) {
       T* const to = out.template elements<T>();
       for (std::int64_t i = 0; i < around.before * around.after; ++i) {
         const std::int64_t first = around.first(i);
-        double product = 0;
+        using W = Wide<T>;
+        const auto whole = static_cast<W>(length[i]);
+        W product = 0;
         for (std::int64_t k = 0; k < around.along; ++k) {
           const std::int64_t at = first + k * around.after;
-          product += static_cast<double>(values[at]) * static_cast<double>(given[at]);
+          product += static_cast<W>(values[at]) * static_cast<W>(given[at]);
         }
-        const auto along = static_cast<T>(product / Square()(static_cast<double>(length[i])));
+        const W along = product / (whole * whole);
         for (std::int64_t k = 0; k < around.along; ++k) {
           const std::int64_t at = first + k * around.after;
-          to[at] = (given[at] - values[at] * along) / length[i];
+          to[at] = static_cast<T>((static_cast<W>(given[at]) - static_cast<W>(values[at]) * along) / whole);
         }
       }
     });
