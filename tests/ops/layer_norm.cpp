@@ -287,7 +287,7 @@ TEST_CASE("layer_norm, rms_norm: squares beyond the range of the type, and below
   check(std::type_identity<float>(), {1e19, 1e30, 3e38}, 1e-5);
   check(std::type_identity<float>(), {1e-10, 1e-19, 1e-30}, 0);
   check(std::type_identity<double>(), {1e154, 1e200, 1e308}, 1e-5);
-  check(std::type_identity<double>(), {1e-150, 1e-200}, 0);
+  check(std::type_identity<double>(), {1e-150, 1e-200, 1e-302, 1e-310}, 0);
   check(std::type_identity<lod::bfloat16>(), {1e30, 3e38}, 1e-5);
   check(std::type_identity<lod::float16>(), {60000}, 1e-5);
 }

@@ -164,6 +164,23 @@ TEST_CASE_TEMPLATE("scale: a factor that values cannot hold is refused", T, std:
       [&] { return out.value().data()[0]; });
 }
 
+TEST_CASE("sequence_attention: a scale and a softcap that scores cannot hold are refused") {
+  const auto index = lod::LoD::from_lengths({{2}});
+  const lod::LoDTensor<float> x(index, {2});
+  const auto attend = [&](const auto& of, double scale, double softcap) {
+    return lod::sequence_attention(of, of, of, {.scale = scale, .softcap = softcap}).y;
+  };
+  CHECK_THROWS_WITH_AS(attend(x, 1e300, 0),
+                       "sequence_attention: scale 1e+300 is beyond float [-3.4028234663852886e+38, "
+                       "3.4028234663852886e+38]",
+                       lod::OutOfRange);
+  CHECK_THROWS_AS(attend(x, -1e300, 0), lod::OutOfRange);
+  CHECK_THROWS_AS(attend(x, 1, 1e39), lod::OutOfRange);
+  CHECK_NOTHROW(attend(lod::LoDTensor<double>(index, {2}), 1e300, 1e300));
+  // Scores of 16-bit numbers are floats.
+  CHECK_NOTHROW(attend(lod::LoDTensor<lod::float16>(index, {2}), 1e30, 1e30));
+}
+
 TEST_CASE("pad_value: the text says what there is") {
   const lod::LoDTensor<std::int8_t> x(lod::LoD::from_lengths({{0, 2}}), {1});
   CHECK_THROWS_WITH_AS(static_cast<void>(lod::sequence_pool(x, lod::PoolType::SUM, {.pad_value = 300})),

@@ -292,3 +292,24 @@ TEST_CASE("infer_sequence_topk_avg_pooling: allows what the operation gives, and
   CHECK_THROWS_AS(lod::infer_sequence_topk_avg_pooling(x, x, described_list(4), topks, 4), lod::InvalidLoD);
   CHECK_THROWS_AS(lod::infer_sequence_topk_avg_pooling(rows, x, x, topks, 4), lod::ShapeMismatch);
 }
+
+TEST_CASE_TEMPLATE("sequence_topk_avg_pooling: means of numbers near the greatest are finite", T, float, double,
+                   lod::bfloat16, lod::float16) {
+  const T most = std::numeric_limits<T>::max();
+  const auto x = LoDTensor<T>::from_values(LoD::from_lengths({{4}}), {}, {most, most, most, -most});
+  for_each_executor([&](const auto& executor) {
+    const auto y = lod::sequence_topk_avg_pooling(executor, x, LoD::from_lengths({{1}}), LoD::from_lengths({{4}}),
+                                                  {1, 2, 3, 4, 8}, 1);
+    const std::vector<double> shares = {1, 1, 1, 0.5, 0.25};
+    for (std::size_t k = 0; k < shares.size(); ++k) {
+      CHECK(static_cast<double>(y.values()[k]) == static_cast<double>(most) * shares[k]);
+    }
+  });
+  const auto infinite =
+      LoDTensor<T>::from_values(LoD::from_lengths({{2}}), {}, {std::numeric_limits<T>::infinity(), most});
+  for_each_executor([&](const auto& executor) {
+    const auto y =
+        lod::sequence_topk_avg_pooling(executor, infinite, LoD::from_lengths({{1}}), LoD::from_lengths({{2}}), {2}, 1);
+    CHECK(y.values()[0] == std::numeric_limits<T>::infinity());
+  });
+}

@@ -5,6 +5,7 @@
 #pragma once
 
 #include <lod/core/error.hpp>
+#include <lod/core/scalar.hpp>
 #include <lod/core/shape.hpp>
 #include <lod/core/target.hpp>
 #include <lod/ops/argument_list.hpp>
@@ -185,6 +186,9 @@ kernel::AttentionHeads check_attention(const Q& q, const K& k, const V& v, const
         detail::text({name, ": scale ", std::to_string(options.scale), ", softcap ", std::to_string(options.softcap),
                       ", expected finite numbers, the second 0 or more"}));
   }
+  using A = kernel::Accumulator<value_type_t<Q>>;
+  static_cast<void>(detail::checked<A>(options.scale, name, "scale"));
+  static_cast<void>(detail::checked<A>(options.softcap, name, "softcap"));
   if (options.alibi && options.alibi->rows() * options.alibi->row_size() != heads) {
     throw ShapeMismatch(detail::text({name, ": alibi: shape ", to_string(options.alibi->shape()), ", expected ", heads,
                                       " numbers, one for each head"}));

@@ -73,7 +73,7 @@ LOD_NOINLINE LOD_HOST_DEVICE RowStatistics<A> careful_statistics(const Read& rea
     const double number = std::fabs(static_cast<double>(read(i)));
     greatest = number > greatest ? number : greatest;
   }
-  const double scale = greatest > 1 ? (wide ? 0x1p-540 : 0x1p-64) : (wide ? 0x1p480 : 0x1p64);
+  const double scale = greatest > 1 ? (wide ? 0x1p-540 : 0x1p-64) : (wide ? 0x1p600 : 0x1p64);
   const auto count = static_cast<double>(size);
   double mean = 0;
   if (centred) {

@@ -46,6 +46,18 @@ class WideSum {
   double error_ = empty_sum<double>();
 };
 
+/// The sum of number(0) to number(count - 1), divided by n: added in order, and again as a WideSum if that fails.
+LOD_ON_THE_CALLERS_SIDE
+template <std::floating_point A, class F>
+LOD_HOST_DEVICE A mean_in_order(const F& number, std::int64_t count, std::int64_t n) {
+  A sum{};
+  for (std::int64_t k = 0; k < count; ++k) sum += number(k);
+  if (is_finite(sum)) return sum / static_cast<A>(n);
+  WideSum<A> wide;
+  for (std::int64_t k = 0; k < count; ++k) wide.add(number(k));
+  return wide.pooled(PoolType::AVERAGE, n);
+}
+
 /// An integer of 128 bits, in two's complement.
 class WideInteger {
  public:

@@ -6,6 +6,7 @@
 #include <lod/core/version.hpp>
 #include <lod/kernels/bulk/bulk.hpp>
 #include <lod/kernels/bulk/sequence_sort.hpp>
+#include <lod/kernels/wide_sum.hpp>
 #include <lod/ops/sequence_topk_avg_pooling.hpp>
 #include <lod/ops/staging.hpp>
 
@@ -44,9 +45,8 @@ struct Kernel<SequenceTopKAvgPooling> {
         const std::int64_t i = sequence_of(matrices.rows, row), columns = matrices.columns.length(i);
         const std::int64_t line = channel * matrices.rows.length(i) + row - matrices.rows.begin(i);
         const std::int64_t first = sequences.begin(i) + line * columns, count = least(k, columns);
-        A sum{};
-        for (std::int64_t n = 0; n < count; ++n) sum += static_cast<A>(x[order[first + n]]);
-        y[at * means + mean] = static_cast<T>(sum / static_cast<A>(k));
+        const auto number = [=](std::int64_t n) { return static_cast<A>(x[order[first + n]]); };
+        y[at * means + mean] = static_cast<T>(mean_in_order<A>(number, count, k));
       });
     }
   }

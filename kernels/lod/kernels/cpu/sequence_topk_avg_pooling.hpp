@@ -9,6 +9,7 @@
 #include <lod/kernels/cpu/row_order.hpp>
 #include <lod/kernels/cpu/rows.hpp>
 #include <lod/kernels/cpu/vector.hpp>
+#include <lod/kernels/wide_sum.hpp>
 #include <lod/ops/sequence_topk_avg_pooling.hpp>
 
 #include <algorithm>
@@ -53,18 +54,16 @@ struct Kernel<SequenceTopKAvgPooling> {
   static void run(const CpuExecutor& executor, const T* x, const ChannelMatrices& matrices, const Segments& sequences,
                   std::span<const std::int64_t> topks, T* y) {
     using A = Accumulator<T>;
-    cpu::for_each_matrix_row(executor, x, matrices, sequences, topks,
-                             [&](std::int64_t row, std::int64_t channel, std::int64_t first, std::int64_t,
-                                 const auto& greatest, std::int64_t count) {
-                               T* out =
-                                   y + (row * matrices.channels + channel) * static_cast<std::int64_t>(topks.size());
-                               for (const std::int64_t k : topks) {
-                                 A sum{};
-                                 for (std::int64_t n = 0; n < std::min(k, count); ++n)
-                                   sum += static_cast<A>(x[first + greatest.row(n)]);
-                                 *out++ = static_cast<T>(sum / static_cast<A>(k));
-                               }
-                             });
+    cpu::for_each_matrix_row(
+        executor, x, matrices, sequences, topks,
+        [&](std::int64_t row, std::int64_t channel, std::int64_t first, std::int64_t, const auto& greatest,
+            std::int64_t count) {
+          T* out = y + (row * matrices.channels + channel) * static_cast<std::int64_t>(topks.size());
+          for (const std::int64_t k : topks) {
+            const auto number = [&](std::int64_t n) { return static_cast<A>(x[first + greatest.row(n)]); };
+            *out++ = static_cast<T>(mean_in_order<A>(number, std::min(k, count), k));
+          }
+        });
   }
 };
 
