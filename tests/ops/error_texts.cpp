@@ -99,6 +99,11 @@ TEST_CASE("the error of a gradient or of another form that is one operation unde
   lod::TensorArray<float> array;
   names_itself("sequence_cumsum_grad", [&] { static_cast<void>(lod::sequence_cumsum_grad(plain)); });
   names_itself("sequence_reverse_grad", [&] { static_cast<void>(lod::sequence_reverse_grad(plain)); });
+  const auto filter = numbered(LoDTensor<float>(Shape{9, 3})), padding = numbered(LoDTensor<float>(Shape{5, 3}));
+  names_itself("sequence_conv_grad", [&] {
+    static_cast<void>(
+        lod::sequence_conv_grad(x, x, filter, {.context_length = 3, .context_start = -1, .padding = padding}));
+  });
   names_itself("sequence_reverse_grad", [&] { lod::sequence_reverse_grad_into(executor, plain, y); });
   names_itself("split_grad", [&] { static_cast<void>(lod::split_grad(std::vector<LoDTensor<float>>{x, plain})); });
   names_itself("split_grad", [&] { lod::split_grad_into(executor, std::vector<LoDTensor<float>>(), y); });
@@ -159,6 +164,15 @@ TEST_CASE("the error of an operation whose result has more than memory can hold 
     static_cast<void>(lod::sequence_topk_avg_pooling(LoDTensor<float>(LoD::from_lengths({{0}}), {}),
                                                      LoD::from_lengths({{0}}), LoD::from_lengths({{0}}), {1, 2, 3, 4},
                                                      too_many));
+  });
+  // Rows without elements, of which some operations list each.
+  names_itself("transpose_levels", [&] { static_cast<void>(lod::transpose_levels(no_values)); });
+  names_itself("transpose_levels_grad",
+               [&] { static_cast<void>(lod::transpose_levels_grad(no_values, no_values.lod())); });
+  const LoDTensor<float> no_images(Shape{too_many, 1, 0, 0});
+  names_itself("im2sequence", [&] { static_cast<void>(lod::im2sequence(no_images, {.kernels = {1, 1}})); });
+  names_itself("im2sequence_grad", [&] {
+    static_cast<void>(lod::im2sequence_grad(LoDTensor<float>(Shape{0, 1}), no_images, {.kernels = {1, 1}}));
   });
   const LoDTensor<float> wide(Shape{0, too_many});
   names_itself("embedding", [&] { static_cast<void>(lod::embedding(wide, LoDTensor<std::int64_t>(Shape{0, 8}))); });

@@ -6,6 +6,7 @@
 
 #include <lod/core/error.hpp>
 #include <lod/core/shape.hpp>
+#include <lod/core/sizes.hpp>
 #include <lod/core/target.hpp>
 #include <lod/ops/declaration.hpp>
 #include <lod/ops/infer.hpp>
@@ -129,7 +130,7 @@ class PatchLevels {
  public:
   template <class View>
   PatchLevels(const E& executor, const View& images, const Im2SequenceOptions& options, const char* what)
-      : levels_(executor.workspace(), images.lod_view(), images.levels(), 1, images.rows()),
+      : levels_(executor.workspace(), images.lod_view(), images.levels(), 1, listed(images.rows(), what)),
         widths_(executor, images.rows()) {
     const Shape& image = images.row_shape();
     if (image.size() != 3) {
@@ -180,6 +181,11 @@ class PatchLevels {
   Shape row_shape() const { return Shape{patch_size_}; }
 
  private:
+  static std::int64_t listed(std::int64_t images, const char* what) {
+    static_cast<void>(detail::checked_count<std::int64_t>(images, what));
+    return images;
+  }
+
   NewLevels levels_;
   Array<E, std::int64_t> widths_;
   std::optional<OnDevice<E, std::int64_t>> offsets_;

@@ -6,6 +6,7 @@
 
 #include <lod/core/error.hpp>
 #include <lod/core/lod_index.hpp>
+#include <lod/core/sizes.hpp>
 #include <lod/ops/batch_levels.hpp>
 #include <lod/ops/declaration.hpp>
 #include <lod/ops/infer.hpp>
@@ -117,9 +118,9 @@ inline void write_new_parents(std::span<const std::int64_t> children, const LoD&
 /// all sequences, the second ones, and so on.
 class TransposedOrder {
  public:
-  TransposedOrder(Workspace& workspace, const LoDView& x)
+  TransposedOrder(Workspace& workspace, const LoDView& x, const char* what)
       : lengths_(x.offsets(0)),
-        longest_(longest(lengths_)),
+        longest_(longest(lengths_, what)),
         starts_(workspace, longest_ + 1),
         places_(workspace, lengths_.back() - lengths_.front()) {
     for (std::int64_t& start : starts_.span()) start = 0;
@@ -138,7 +139,9 @@ class TransposedOrder {
   std::int64_t place(std::int64_t child) const noexcept { return places_[child]; }
 
  private:
-  static std::int64_t longest(std::span<const std::int64_t> offsets) {
+  /// The length of the longest sequence. Throws ShapeMismatch if the children are too many to list.
+  static std::int64_t longest(std::span<const std::int64_t> offsets, const char* what) {
+    static_cast<void>(detail::checked_count<std::int64_t>(offsets.back() - offsets.front(), what));
     std::int64_t most = 0;
     for (std::size_t i = 1; i < offsets.size(); ++i) {
       if (offsets[i] - offsets[i - 1] > most) most = offsets[i] - offsets[i - 1];
@@ -269,7 +272,7 @@ struct Declared<op::transpose_levels> : Takes<Tensor> {
   template <Executor E, class T>
   static void run(const E& executor, const Input<E, T>& x, const To<E, T>& y) {
     check_has_level(x, name);
-    const TransposedOrder order(executor.workspace(), x.lod_view());
+    const TransposedOrder order(executor.workspace(), x.lod_view(), name);
     const Workspace::Loan<std::int64_t> children(executor.workspace(), order.children());
     for (std::int64_t child = 0; child < order.children(); ++child) children[order.place(child)] = child;
     regroup_into(
@@ -284,7 +287,7 @@ struct Declared<op::transpose_levels_grad> : Takes<Tensor, BatchLevels> {
   static void run(const E& executor, const Input<E, T>& dy, const BatchLevels& x_levels, const To<E, T>& dx) {
     check_has_level(dy, {name, "dy"});
     check_has_level(x_levels.view(), {name, "x"});
-    const TransposedOrder order(executor.workspace(), x_levels.view());
+    const TransposedOrder order(executor.workspace(), x_levels.view(), name);
     const std::string where = difference(dy.lod_view().offsets(0), order.starts());
     if (!where.empty()) {
       throw ShapeMismatch(detail::text({name, ": the outermost level of dy is not that of x, transposed: ", where}));

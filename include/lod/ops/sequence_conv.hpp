@@ -111,8 +111,8 @@ kernel::ContextWindow check_conv(const View& x, const Filter& filter, const Opti
                       window.length, " * ", x.row_size()}));
   }
   if (options.padding) {
-    check_row_count(options.padding->rows(), window.rows_before() + window.rows_after(), "sequence_conv: padding");
-    check_row_shape(options.padding->row_shape(), x.row_shape(), "sequence_conv: padding");
+    check_row_count(options.padding->rows(), window.rows_before() + window.rows_after(), {what, "padding"});
+    check_row_shape(options.padding->row_shape(), x.row_shape(), {what, "padding"});
   }
   return window;
 }
