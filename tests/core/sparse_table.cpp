@@ -18,6 +18,7 @@
 #include <span>
 #include <stdexcept>
 #include <thread>
+#include <type_traits>
 #include <utility>
 #include <vector>
 
@@ -434,6 +435,22 @@ TEST_CASE("SparseTable: without the rows that were added last, it is as before t
   table.shrink(0);
   CHECK(table.size() == 0);
   CHECK_FALSE(table.contains(10));
+}
+
+TEST_CASE("UniformRow: a limit that the elements cannot hold is refused, and adds no row") {
+  const auto refused = []<class T>(std::type_identity<T>, double limit) {
+    SparseTable<T, lod::Cpu, lod::UniformRow> table({3}, 4, {.limit = limit});
+    CHECK_THROWS_AS(table.get({7}), lod::OutOfRange);
+    CHECK(table.size() == 0);
+  };
+  refused(std::type_identity<float>(), 1e39);
+  refused(std::type_identity<lod::float16>(), 1e5);
+  refused(std::type_identity<std::int8_t>(), 128);
+  refused(std::type_identity<std::int8_t>(), std::nan(""));
+  refused(std::type_identity<std::uint8_t>(), 1);  // -1 is none
+  SparseTable<std::int8_t, lod::Cpu, lod::UniformRow> table({50}, 4, {.limit = 127.5});
+  table.get({7});
+  CHECK(*std::max_element(table.value().values().begin(), table.value().values().end()) > 64);
 }
 
 TEST_CASE("UniformRow: numbers below the limit, by id and seed alone, of which none repeats or stands out") {

@@ -12,11 +12,14 @@
 #include <lod/core/lod_tensor.hpp>
 #include <lod/core/lod_view.hpp>
 #include <lod/core/philox.hpp>
+#include <lod/core/scalar.hpp>
 #include <lod/core/shape.hpp>
 #include <lod/core/target.hpp>
 #include <lod/ops/output.hpp>
 
 #include <algorithm>
+#include <cmath>
+#include <concepts>
 #include <cstddef>
 #include <cstdint>
 #include <initializer_list>
@@ -129,15 +132,18 @@ struct ZeroRow {
   LOD_TAGGED void operator()(std::int64_t, std::span<T>) const noexcept {}
 };
 
-/// New rows are random numbers, evenly distributed over [-limit, limit): the same ones for the same seed and id,
-/// whichever rows there are already, and on any number of processes.
+/// New rows are random numbers, evenly distributed over [-limit, limit), of integers those without their fractions: the
+/// same ones for the same seed and id, whichever rows there are already, and on any number of processes.
 struct UniformRow {
   std::uint64_t seed = 1;
   double limit = 0.1;
 
-  /// Writes the numbers of the row of an id.
+  /// Writes the numbers of the row of an id. Throws OutOfRange for a limit of which a T can hold not both signs.
   template <class T>
-  LOD_TAGGED void operator()(std::int64_t id, std::span<T> row) const noexcept {
+  LOD_TAGGED void operator()(std::int64_t id, std::span<T> row) const {
+    for (const double end : {limit, -limit}) {
+      static_cast<void>(detail::checked<T>(std::integral<T> ? std::trunc(end) : end, "UniformRow", "limit"));
+    }
     const detail::Philox random(seed, static_cast<std::uint64_t>(id));
     for (std::size_t i = 0; i < row.size(); ++i) {
       // Exact but for the product, so that no compiler's flags change it.
