@@ -176,6 +176,29 @@ TEST_CASE("cross_entropy and its gradient: large logits, forbidden classes, NaN,
   });
 }
 
+TEST_CASE_TEMPLATE("cross_entropy: means of losses near the greatest number, and of distances that add up to more", T,
+                   float, double, lod::bfloat16) {
+  const T h = static_cast<T>(static_cast<double>(std::numeric_limits<T>::max()) / 2), zero{};
+  const double most = 2 * static_cast<double>(h);
+  // Four rows, whose losses are the greatest number, twice, none, and that again.
+  const auto x = LoDTensor<T>::from_values(LoD::from_lengths({{3, 1}}), {2}, {h, -h, h, -h, h, -h, h, -h});
+  const auto labels = LoDTensor<std::int64_t>::from_values(LoD(), {}, {1, 1, 0, 1});
+  // The distances of the classes from the greatest logit add up to 1.5 times the greatest number.
+  const auto smooth = LoDTensor<T>::from_values(LoD::from_lengths({{1}}), {4}, {zero, -h, -h, -h});
+  const auto first = LoDTensor<std::int64_t>::from_values(LoD(), {}, {0});
+  for_each_executor([&](const auto& executor) {
+    const auto mean = [&](lod::Reduction reduction, std::int64_t ignored) {
+      const auto y = lod::cross_entropy(executor, x, labels, {.ignore_index = ignored, .reduction = reduction});
+      return static_cast<double>(y.data()[0]) / most;
+    };
+    CHECK(mean(lod::Reduction::ROWS, -100) == doctest::Approx(0.75).epsilon(0.01));
+    CHECK(mean(lod::Reduction::ROWS, 0) == doctest::Approx(1).epsilon(0.01));
+    CHECK(mean(lod::Reduction::SEQUENCES, -100) == doctest::Approx(5. / 6).epsilon(0.01));
+    const auto y = lod::cross_entropy(executor, smooth, first, {.label_smoothing = 0.5});
+    CHECK(static_cast<double>(y.data()[0]) / most == doctest::Approx(0.1875).epsilon(0.01));
+  });
+}
+
 TEST_CASE("cross_entropy: wrong arguments; infer_cross_entropy: what it gives and refuses") {
   const lod::CpuExecutor executor(1);
   const LoDTensor<float> x(LoD::from_lengths({{2, 1}}), {3}), plain({3, 3});

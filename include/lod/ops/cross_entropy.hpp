@@ -5,6 +5,7 @@
 #pragma once
 
 #include <lod/core/error.hpp>
+#include <lod/core/float16.hpp>
 #include <lod/core/shape.hpp>
 #include <lod/core/target.hpp>
 #include <lod/ops/checked_ids.hpp>
@@ -16,6 +17,7 @@
 #include <lod/ops/staging.hpp>
 #include <lod/ops/supports.hpp>
 
+#include <algorithm>
 #include <cstddef>
 #include <cstdint>
 #include <initializer_list>
@@ -174,13 +176,9 @@ class RowsThatCount {
   /// The mean of one number for each row, which is 0 for rows that do not count; 0 if none counts.
   template <class T>
   void mean(const A* numbers, T* y) const {
-    const kernel::Scratch<E, A> sums(executor_, sequences_.size), means(executor_, sequences_.size),
-        sum_of_means(executor_, 1);
-    sum(sequences_, numbers, sums.data());
-    quotients(static_cast<const A*>(sums.data()), of_sequences_.data(), static_cast<const A*>(nullptr), means.data());
-    sum(all_.segments(), means.data(), sum_of_means.data());
-    launch(kernel::Quotients(), executor_, static_cast<const A*>(sum_of_means.data()),
-           static_cast<const A*>(total_.data()), std::int64_t{1}, static_cast<const A*>(nullptr), y);
+    const kernel::Scratch<E, A> means(executor_, sequences_.size);
+    mean_of_each(sequences_, numbers, counts_.data(), of_sequences_.data(), means.data());
+    mean_of_each(all_.segments(), static_cast<const A*>(means.data()), any_.data(), total_.data(), y);
   }
   /// The gradient of the mean with respect to the number of each row that counts.
   void weights(A* y) const {
@@ -191,8 +189,30 @@ class RowsThatCount {
   }
 
  private:
-  void sum(const kernel::Segments& sequences, const A* x, A* y) const {
-    launch(kernel::SequencePool(), executor_, x, sequences, std::int64_t{1}, PoolType::SUM, A{}, y);
+  void sum(const kernel::Segments& sequences, const A* x, A* y) const { pool(sequences, x, PoolType::SUM, y); }
+  void pool(const kernel::Segments& sequences, const A* x, PoolType type, A* y) const {
+    launch(kernel::SequencePool(), executor_, x, sequences, std::int64_t{1}, type, A{}, y);
+  }
+  /// The mean of each sequence's numbers that count: `counts` has 1 for these and 0 for others, whose numbers are 0,
+  /// and `count` the sums of that. On the CPU, a sum beyond the range of A is no matter.
+  template <class Y>
+  void mean_of_each(const kernel::Segments& sequences, const A* numbers, const A* counts, const A* count, Y* y) const {
+    const kernel::Scratch<E, A> sums(executor_, sequences.size);
+    sum(sequences, numbers, sums.data());
+    const auto divide = [&](const A* by) {
+      launch(kernel::Quotients(), executor_, static_cast<const A*>(sums.data()), by, sequences.size,
+             static_cast<const A*>(nullptr), y);
+    };
+    if constexpr (on_cpu<E>) {
+      const auto is_beyond = [](A number) { return detail::is_infinite(static_cast<double>(number)); };
+      if (std::any_of(sums.data(), sums.data() + sequences.size, is_beyond)) {
+        const kernel::Scratch<E, A> parts(executor_, sequences.size);
+        pool(sequences, numbers, PoolType::AVERAGE, sums.data());
+        pool(sequences, counts, PoolType::AVERAGE, parts.data());
+        return divide(parts.data());
+      }
+    }
+    divide(count);
   }
   void quotients(const A* a, const A* b, const A* divisor, A* y) const {
     launch(kernel::Quotients(), executor_, a, b, sequences_.size, divisor, y);
@@ -277,7 +297,8 @@ struct Declared<op::cross_entropy_grad>
 /// and that of the label 1 - s more.
 ///
 /// Probabilities are not stored: each row of logits is read in place, after the first time from a cache. float16 and
-/// bfloat16 are computed as float. Logits of any magnitude neither overflow nor lose digits. -inf forbids a class: as a
+/// bfloat16 are computed as float. Logits of any magnitude neither overflow nor lose digits, nor do means of losses on
+/// the CPU. -inf forbids a class: as a
 /// label its loss is infinite; a row of nothing but -inf gives NaN. +inf counts as the greatest finite number; NaN
 /// propagates. The bits do not depend on threads. The output must not overlap the arguments. Throws ShapeMismatch if
 /// there is no class and unless there is a label for each row, InvalidLoD for the mean over sequences of logits without

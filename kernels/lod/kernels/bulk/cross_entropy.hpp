@@ -7,6 +7,7 @@
 #include <lod/kernels/bulk/bulk.hpp>
 #include <lod/kernels/bulk/lanes.hpp>
 #include <lod/kernels/bulk/path_scores.hpp>
+#include <lod/kernels/wide_sum.hpp>
 #include <lod/ops/cross_entropy.hpp>
 
 #include <cmath>
@@ -39,7 +40,9 @@ struct LossOfRow {
     if (targets.smoothing > 0) {
       const auto add = [&](A& sum, std::int64_t k, int) { sum += all.greatest - number(k); };
       const A sum = lanes.template fold_rows<0>(classes, zero, add, [](A a, A b) { return a + b; });
-      const A share = static_cast<A>(targets.smoothing), mean = sum / static_cast<A>(classes);
+      const auto below = [&](std::int64_t k) { return all.greatest - number(k); };
+      const A share = static_cast<A>(targets.smoothing);
+      const A mean = is_finite(sum) ? sum / static_cast<A>(classes) : mean_in_order<A>(below, classes, classes);
       loss = share < A{1} ? (A{1} - share) * loss + share * mean : mean;
     }
     if (lanes.is_first()) losses[row] = loss + all.rest;

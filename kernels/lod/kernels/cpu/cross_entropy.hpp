@@ -9,6 +9,7 @@
 #include <lod/kernels/cpu/parallel.hpp>
 #include <lod/kernels/cpu/score_row.hpp>
 #include <lod/kernels/cpu/vector.hpp>
+#include <lod/kernels/wide_sum.hpp>
 #include <lod/ops/cross_entropy.hpp>
 
 #include <algorithm>
@@ -32,14 +33,18 @@ struct Kernel<CrossEntropy> {
         const T* const x = logits + row * classes;
         const cpu::LogSum<A> all = cpu::log_sum_of_row(x, classes);
         // From the greatest logit down, so that large ones leave digits of their difference.
-        A loss = all.greatest - std::min(static_cast<A>(x[targets.labels[row]]), std::numeric_limits<A>::max());
+        const auto below = [&](std::int64_t k) {
+          return all.greatest - std::min(static_cast<A>(x[k]), std::numeric_limits<A>::max());
+        };
+        A loss = below(targets.labels[row]);
         if (targets.smoothing > 0) {
           cpu::Vector<T> sum(A{});
           for (std::int64_t k = 0; k < classes; k += cpu::lanes<T>) {
             const auto some = cpu::load_vector(x + k, std::min(classes - k, cpu::lanes<T>), all.greatest, classes - k);
             sum += cpu::Vector<T>(all.greatest) - cpu::bounded<A>(some);
           }
-          const A share = static_cast<A>(targets.smoothing), mean = cpu::sum_of_lanes(sum) / static_cast<A>(classes);
+          const A share = static_cast<A>(targets.smoothing), total = cpu::sum_of_lanes(sum);
+          const A mean = is_finite(total) ? total / static_cast<A>(classes) : mean_in_order<A>(below, classes, classes);
           loss = share < A{1} ? (A{1} - share) * loss + share * mean : mean;
         }
         losses[row] = loss + all.rest;
