@@ -10,8 +10,10 @@
 #include <algorithm>
 #include <array>
 #include <cmath>
+#include <cstddef>
 #include <cstdint>
 #include <limits>
+#include <numeric>
 #include <string>
 #include <type_traits>
 #include <vector>
@@ -296,6 +298,54 @@ TEST_CASE("optimizers: the formula holds where the square of a gradient is infin
   check_large_and_tiny<Rmsprop<true>>();
   check_large_and_tiny<Adam>();
   check_large_and_tiny<Ftrl>();
+}
+
+TEST_CASE_TEMPLATE("optimizers: the first step does not depend on the size of the gradient, without an epsilon", T,
+                   float, double) {
+  using Limits = std::numeric_limits<T>;
+  std::vector<T> gradients;
+  for (int exponent = Limits::min_exponent - Limits::digits; exponent < Limits::max_exponent; ++exponent) {
+    for (const double fraction : {0.51, 0.74, 0.99}) {
+      const T gradient = static_cast<T>(std::ldexp(fraction, exponent));
+      if (gradient > 0) gradients.push_back(gradient);
+    }
+  }
+  const auto rows = static_cast<std::int64_t>(gradients.size());
+  const auto gradient = LoDTensor<T>::from_values(lod::LoD(), {}, gradients);
+  std::vector<std::int64_t> ids(gradients.size());
+  std::iota(ids.begin(), ids.end(), std::int64_t{0});
+  lod::SelectedRows<T> sparse(ids, rows, {});
+  sparse.value() = gradient;
+  for_each_executor([&](const auto& executor) {
+    const auto check = [&](const char* name, double step, const auto& update) {
+      CAPTURE(std::string(name));
+      const auto check_form = [&](const auto& g) {
+        LoDTensor<T> p({rows}), s({rows}), t({rows});
+        update(g, p, s, t);
+        for (std::int64_t i = 0; i < rows; ++i) {
+          CAPTURE(gradients[static_cast<std::size_t>(i)]);
+          CHECK(std::fabs(static_cast<double>(p.data()[i]) + step) <= 8 * static_cast<double>(Limits::epsilon()));
+        }
+      };
+      check_form(gradient);
+      check_form(sparse);
+    };
+    check("adagrad", 0.5, [&](const auto& g, auto& p, auto& s, auto&) {
+      lod::adagrad(executor, p, s, g, {.learning_rate = 0.5, .epsilon = 0});
+    });
+    check("rmsprop", 1, [&](const auto& g, auto& p, auto& s, auto& t) {
+      lod::rmsprop(executor, p, s, t, g, {.learning_rate = 0.5, .rho = 0.75, .epsilon = 0});
+    });
+    check("adam", 0.5, [&](const auto& g, auto& p, auto& s, auto& t) {
+      lod::adam(executor, p, t, s, g, {.learning_rate = 0.5, .beta1 = 0.5, .beta2 = 0.75, .epsilon = 0, .step = 1});
+    });
+    check("ftrl", 0.5,
+          [&](const auto& g, auto& p, auto& s, auto& t) { lod::ftrl(executor, p, s, t, g, {.learning_rate = 0.5}); });
+    // An epsilon too small to hide that a square has vanished.
+    check("adagrad, epsilon", 0.5, [&](const auto& g, auto& p, auto& s, auto&) {
+      lod::adagrad(executor, p, s, g, {.learning_rate = 0.5, .epsilon = Limits::denorm_min() * 0x1p-60});
+    });
+  });
 }
 
 TEST_CASE("ftrl: any learning_rate_power keeps what is finite finite") {

@@ -16,10 +16,10 @@
 /// Sparse; all before anything is changed.
 ///
 /// A finite parameter with finite states stays finite under finite gradients. If a step of the formula overflows, or a
-/// square underflows so that the divisor is 0, the number is recomputed with the significant bits of a double and
-/// unbounded exponents. A result beyond its tensor's type becomes the greatest or least number of that type. A quotient
-/// with divisor 0, as when there has been no gradient and `epsilon` is 0, counts as no change. Infinite and NaN numbers
-/// are handled as the formula implies.
+/// square underflows so that a divisor is 0 or, for want of an `epsilon`, loses digits, the number is recomputed with
+/// the significant bits of a double and unbounded exponents. A result beyond its tensor's type becomes the greatest or
+/// least number of that type. A quotient with divisor 0, as when there has been no gradient and `epsilon` is 0, counts
+/// as no change. Infinite and NaN numbers are handled as the formula implies.
 #pragma once
 
 #include <lod/core/error.hpp>
@@ -124,11 +124,24 @@ struct MomentumRule {
   static constexpr bool rests_at_zero = false;
 };
 
+/// Whether an epsilon that is added to the root of squares of type A does not hide what they lose below the normal
+/// numbers. A rule that divides by such a root has `of_squares`, the number of the state that holds them, and
+/// `needs_digits`.
+template <class A>
+LOD_TAGGED LOD_HOST_DEVICE constexpr bool shows_lost_digits(double epsilon) noexcept {
+  return epsilon < (sizeof(A) == sizeof(double) ? 0x1p-480 : 0x1p-50);
+}
+
 struct AdagradRule {
   using Tag = op::adagrad;
-  static constexpr std::size_t states = 1;
+  static constexpr std::size_t states = 1, of_squares = 0;
 
   double rate, epsilon;
+
+  template <class A>
+  LOD_TAGGED LOD_HOST_DEVICE bool needs_digits() const noexcept {
+    return shows_lost_digits<A>(epsilon);
+  }
 
   template <class V>
   LOD_TAGGED LOD_HOST_DEVICE void operator()(V& parameter, V& squares, const V& gradient) const noexcept {
@@ -140,9 +153,14 @@ struct AdagradRule {
 
 struct RmspropRule {
   using Tag = op::rmsprop;
-  static constexpr std::size_t states = 2;
+  static constexpr std::size_t states = 2, of_squares = 0;
 
   double rate, rho, epsilon, momentum;
+
+  template <class A>
+  LOD_TAGGED LOD_HOST_DEVICE bool needs_digits() const noexcept {
+    return epsilon == 0 || shows_lost_digits<A>(std::sqrt(epsilon));
+  }
 
   template <class V>
   LOD_TAGGED LOD_HOST_DEVICE void operator()(V& parameter, V& squares, V& velocity, const V& gradient) const noexcept {
@@ -176,9 +194,14 @@ struct CenteredRmspropRule : RmspropRule {
 
 struct AdamRule {
   using Tag = op::adam;
-  static constexpr std::size_t states = 2;
+  static constexpr std::size_t states = 2, of_squares = 1;
 
   double rate, beta1, beta2, epsilon;  // rate and epsilon include the corrections for the step
+
+  template <class A>
+  LOD_TAGGED LOD_HOST_DEVICE bool needs_digits() const noexcept {
+    return shows_lost_digits<A>(epsilon);
+  }
 
   // Not inlined: compilers would move arithmetic on local variables past a change of the control word.
   LOD_TAGGED [[gnu::noinline]] explicit AdamRule(const AdamOptions& options)
@@ -201,9 +224,14 @@ struct AdamRule {
 
 struct FtrlRule {
   using Tag = op::ftrl;
-  static constexpr std::size_t states = 2;
+  static constexpr std::size_t states = 2, of_squares = 0;
 
   double rate, l1, l2, power;
+
+  template <class A>
+  LOD_TAGGED LOD_HOST_DEVICE bool needs_digits() const noexcept {
+    return true;
+  }
 
   template <class V>
   LOD_TAGGED LOD_HOST_DEVICE void operator()(V& parameter, V& squares, V& linear, const V& gradient) const noexcept {

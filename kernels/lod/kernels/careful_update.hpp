@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 /// @file
 /// Recomputes one element of an optimizer's update if float or double had too small a range for an intermediate step: a
-/// square overflowed, or underflowed and left a division by 0.
+/// square overflowed, or underflowed and left a division by 0, or by a root of few digits.
 #pragma once
 
 #include <lod/core/target.hpp>
@@ -11,6 +11,10 @@
 #include <utility>
 
 namespace lod::inline LOD_INTERFACE::kernel::inline LOD_TARGET {
+
+/// The least number of type A that has all digits.
+template <class A>
+inline constexpr A least_normal = static_cast<A>(sizeof(A) == sizeof(double) ? 0x1p-1022 : 0x1p-126);
 
 /// An element of a parameter, of its `n` states and of its gradient.
 template <class A, std::size_t n>
@@ -25,6 +29,19 @@ struct UpdatedNumbers {
     return finite;
   }
 };
+
+/// Whether the rule divides by the root of squares that are below the normal numbers, where digits are lost, although
+/// there is a gradient.
+template <class Rule, class A, std::size_t n>
+LOD_HOST_DEVICE bool loses_digits([[maybe_unused]] const Rule& rule,
+                                  [[maybe_unused]] const UpdatedNumbers<A, n>& updated) noexcept {
+  if constexpr (requires { Rule::of_squares; }) {
+    return updated.gradient != A{} && updated.states[Rule::of_squares] < least_normal<A> &&
+           rule.template needs_digits<A>();
+  } else {
+    return false;
+  }
+}
 
 /// Applies the rule to finite numbers, in unbounded arithmetic: parameter and states become the nearest finite T and S.
 /// A quotient whose divisor is 0 counts as no change. Returns false, with nothing changed, if the numbers or an option

@@ -51,7 +51,7 @@ LOD_HOST_DEVICE UpdatedNumbers<A, sizeof...(k)> updated(const Rule& rule, const 
   UpdatedNumbers<A, sizeof...(k)> after = before;
   after.parameter = parameter.number;
   ((after.states[k] = numbers[k].number), ...);
-  if (stay_finite) return after;
+  if (stay_finite && !loses_digits(rule, after)) return after;
   const Rule own_rule = rule;  // as finish_sum copies
   const UpdatedNumbers<A, sizeof...(k)> from = before, otherwise = after;
   return updated_carefully<T, S>(own_rule, from, otherwise, states);

@@ -58,14 +58,21 @@ template <class T, class S, std::size_t n, std::size_t vectors>
   return all_finite(sum);
 }
 
+/// Whether the rule divides by the root of squares some of which have lost digits, as `loses_digits` says.
+template <class Rule, class T, std::size_t n>
+[[gnu::always_inline]] inline bool some_lose_digits(const std::array<Vector<T>, n>& states, const Vector<T>& gradient) {
+  using A = Accumulator<T>;
+  return xsimd::any((states[Rule::of_squares] < Vector<T>(least_normal<A>)) & (gradient != Vector<T>(A{})));
+}
+
 /// The result of the rule for a vector: stored to memory only where single numbers are examined.
 template <class A, std::size_t n>
 struct UpdatedVectors {
   alignas(64) A gradient[xsimd::batch<A>::size], parameter[xsimd::batch<A>::size];
   alignas(64) A states[n > 0 ? n : 1][xsimd::batch<A>::size];
 };
-/// Recomputes those of the first `count` numbers that the rule turned from finite to infinite or NaN. `parameter` and
-/// `states` point to the numbers from before the update.
+/// Recomputes those of the first `count` numbers that the rule turned from finite to infinite or NaN, or whose squares
+/// have lost digits. `parameter` and `states` point to the numbers from before the update.
 template <class Rule, class T, class S, std::size_t n>
 void update_carefully(const Rule& rule, const T* parameter, const std::array<S*, n>& states, std::int64_t count,
                       UpdatedVectors<Accumulator<T>, n>& updated) noexcept {
@@ -75,8 +82,10 @@ void update_carefully(const Rule& rule, const T* parameter, const std::array<S*,
     for (std::size_t k = 0; k < n; ++k) {
       good = good && std::fabs(updated.states[k][i]) <= static_cast<A>(greatest_rounded<S>);
     }
-    if (good) continue;
-    UpdatedNumbers<A, n> numbers = {static_cast<A>(parameter[i]), {}, updated.gradient[i]};
+    UpdatedNumbers<A, n> numbers = {updated.parameter[i], {}, updated.gradient[i]};
+    for (std::size_t k = 0; k < n; ++k) numbers.states[k] = updated.states[k][i];
+    if (good && !loses_digits(rule, numbers)) continue;
+    numbers.parameter = static_cast<A>(parameter[i]);
     for (std::size_t k = 0; k < n; ++k) numbers.states[k] = static_cast<A>(states[k][i]);
     if (!kernel::update_carefully<T, S>(rule, numbers, std::make_index_sequence<n>())) continue;
     updated.parameter[i] = numbers.parameter;
@@ -95,6 +104,9 @@ template <bool careful = false, class Rule, class T, class S, std::size_t n, cla
 inline void update(const Rule& given, T* parameter, const std::array<S*, n>& states, const G* gradient,
                    std::int64_t count) noexcept {
   const Rule rule = given;  // a copy, whose constants stay in registers: no store can alias them
+  constexpr bool has_squares = requires { Rule::of_squares; };
+  [[maybe_unused]] bool needs_digits = false;
+  if constexpr (has_squares) needs_digits = rule.template needs_digits<Accumulator<T>>();
   const auto update_some = [&]<std::size_t vectors>(std::integral_constant<std::size_t, vectors>, std::int64_t i) {
     const std::int64_t left = count - i;
     const auto read = [&]<class X>(const X* x, std::size_t v) {
@@ -106,6 +118,7 @@ inline void update(const Rule& given, T* parameter, const std::array<S*, n>& sta
     };
     Vector<T> p[vectors], g;
     std::array<Vector<T>, n> s[vectors];
+    bool good = true;
 #pragma GCC unroll 16
     for (std::size_t v = 0; v < vectors; ++v) {
       p[v] = read(parameter, v);
@@ -116,10 +129,13 @@ inline void update(const Rule& given, T* parameter, const std::array<S*, n>& sta
         store<T>(rounded, g);
         g = load<T>(rounded);
       }
-      if constexpr (calls_with_vectors) std::apply([&](auto&... state) { rule(p[v], state..., g); }, s[v]);
+      if constexpr (calls_with_vectors) {
+        std::apply([&](auto&... state) { rule(p[v], state..., g); }, s[v]);
+        if constexpr (has_squares) good = good && !(needs_digits && some_lose_digits<Rule, T>(s[v], g));
+      }
     }
     if constexpr (calls_with_vectors) {
-      if (!stay_finite<T, S>(p, s)) [[unlikely]] {
+      if (!good || !stay_finite<T, S>(p, s)) [[unlikely]] {
         if constexpr (!careful) return false;
         UpdatedVectors<Accumulator<T>, n> updated;
         g.store_aligned(updated.gradient);
