@@ -4,12 +4,13 @@
 
 #include <doctest/doctest.h>
 
+#include <algorithm>
 #include <cmath>
 #include <cstddef>
 #include <cstdint>
 #include <limits>
 #include <string>
-#include <utility>
+#include <type_traits>
 #include <vector>
 
 using lod::AnyLoDTensor;
@@ -43,10 +44,11 @@ void check_scaled(const char* name, const Shape& shape, T scale, T to, const Cal
   const std::vector<T> plain_result = numbers<T>(call(scaled<T>(shape, 1))),
                        result = numbers<T>(call(scaled<T>(shape, scale)));
   REQUIRE(result.size() == plain_result.size());
+  T greatest{};
+  for (const T number : plain_result) greatest = std::max(greatest, std::fabs(number * to));
   for (std::size_t i = 0; i < result.size(); ++i) {
     CHECK(std::isfinite(result[i]));
-    const T expected = plain_result[i] * to;
-    CHECK(std::fabs(result[i] - expected) <= 8 * std::numeric_limits<T>::epsilon() * std::fabs(expected));
+    CHECK(std::fabs(result[i] - plain_result[i] * to) <= 16 * std::numeric_limits<T>::epsilon() * greatest);
   }
 }
 
@@ -101,6 +103,37 @@ TEST_CASE_TEMPLATE("norms, cosines and means of large and of tiny numbers are th
         return apply("reduce_mean", {{"X", {x}}}, {"Out"}, {attr("dim", std::vector<int>{axis})})[0];
       });
     }
+  }
+}
+
+TEST_CASE_TEMPLATE("layer_norm_grad, group_norm_grad, instance_norm_grad: variances that were beyond the type", T,
+                   float, double) {
+  constexpr bool wide = std::is_same_v<T, double>;
+  for (const T scale : {T(wide ? 0x1p1000 : 0x1p120), T(wide ? 0x1p-1000 : 0x1p-110)}) {
+    const auto gradients = [](const std::string& type, const Shape& shape, const std::string& mean,
+                              const std::string& variance, std::int64_t factors) {
+      return [=](const AnyLoDTensor& x) {
+        const auto factor = plain<T>({factors}, std::vector<T>(static_cast<std::size_t>(factors), 2));
+        std::vector<T> slopes(static_cast<std::size_t>(shape.elements()));
+        for (std::size_t i = 0; i < slopes.size(); ++i) slopes[i] = static_cast<T>(static_cast<int>(i * i % 7) - 2);
+        const auto dy = plain<T>(shape, slopes);
+        Attrs attrs = {attr("epsilon", 0.0f)};
+        if (type == "group_norm") attrs.push_back(attr("groups", 3));
+        const auto kept = apply(type, {{"X", {x}}, {"Scale", {factor}}}, {"-Y", mean, variance}, attrs);
+        return apply(type + "_grad",
+                     {{"X", {x}}, {"Scale", {factor}}, {mean, {kept[0]}}, {variance, {kept[1]}}, {"Y@GRAD", {dy}}},
+                     {"X@GRAD", "Scale@GRAD"}, attrs);
+      };
+    };
+    const auto check = [&](const char* type, const Shape& shape, const char* mean, const char* variance,
+                           std::int64_t factors) {
+      const auto both = gradients(type, shape, mean, variance, factors);
+      check_scaled<T>(type, shape, scale, 1 / scale, [&](const AnyLoDTensor& x) { return both(x)[0]; });
+      check_scaled<T>(type, shape, scale, 1, [&](const AnyLoDTensor& x) { return both(x)[1]; });
+    };
+    check("layer_norm", {3, 4}, "Mean", "Variance", 4);
+    check("group_norm", {2, 3, 2, 3}, "Mean", "Variance", 3);
+    check("instance_norm", {2, 3, 2, 3}, "SavedMean", "SavedVariance", 3);
   }
 }
 

@@ -178,14 +178,20 @@ RunOperator<E> group_norm_grad(const OperatorArguments& op) {
       const auto slope = [=](std::int64_t k) { return a ? static_cast<double>(a[k]) : 1.0; };
       // Calls f(place, channel, the normalised number, dy) for each number of group i.
       const auto for_group = [&](std::int64_t i, const auto& f) {
-        const double inverse = in.inverse(static_cast<double>(variances[i]));
+        const auto kept = static_cast<double>(variances[i]);
+        Normaliser by = {means ? static_cast<double>(means[i]) : 0, in.inverse(kept)};
+        if (means && !has_room_for<T>(by_instance ? kept : kept + in.epsilon)) {
+          by = normaliser_of<T>(of.size(), in.epsilon, [&](const auto& add) {
+            of.for_each(i, [&](std::int64_t at, std::int64_t) { add(values[at]); });
+          });
+        }
         of.for_each(i, [&](std::int64_t at, std::int64_t k) {
           const auto value = static_cast<double>(values[at]);
-          const double normal = means ? (value - static_cast<double>(means[i])) * inverse
-                                      : (value - (b ? static_cast<double>(b[k]) : 0.0)) / slope(k);
+          const double normal =
+              means ? (value - by.center) * by.inverse : (value - (b ? static_cast<double>(b[k]) : 0.0)) / slope(k);
           f(at, k, normal, static_cast<double>(given[at]));
         });
-        return inverse;
+        return by.inverse;
       };
       const Shape shape{of.groups * of.channels};
       const auto write = [&](const Slot& slot, const auto& term) {

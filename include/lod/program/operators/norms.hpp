@@ -113,12 +113,16 @@ RunOperator<E> layer_norm_grad(const OperatorArguments& op) {
       if (bias) static_cast<void>(some_numbers<T>(call, bias, size));
       // Calls f(i, k, the normalised number, dy) for each number of row i.
       const auto for_row = [&](std::int64_t i, const auto& f) {
-        const double inverse = 1 / std::sqrt(static_cast<double>(variances[i]) + epsilon);
-        for (std::int64_t k = 0; k < size; ++k) {
-          const double distance = static_cast<double>(values[i * size + k]) - static_cast<double>(means[i]);
-          f(k, distance * inverse, static_cast<double>(given[i * size + k]));
+        const T* const row = values + i * size;
+        const double spread = static_cast<double>(variances[i]) + epsilon;
+        Normaliser by = {static_cast<double>(means[i]), 1 / std::sqrt(spread)};
+        if (!has_room_for<T>(spread)) {
+          by = normaliser_of<T>(size, epsilon, [&](const auto& add) { std::for_each(row, row + size, add); });
         }
-        return inverse;
+        for (std::int64_t k = 0; k < size; ++k) {
+          f(k, (static_cast<double>(row[k]) - by.center) * by.inverse, static_cast<double>(given[i * size + k]));
+        }
+        return by.inverse;
       };
       if (dfactor) {
         write_sums<T>(call, dfactor, call.tensor(factor), [&](double* sums) {

@@ -50,6 +50,32 @@ T attribute_as(const Scalar& number) {
   throw OutOfRange(detail::text({"the number ", to_string(number), " is beyond ", detail::name_with_range<T>()}));
 }
 
+/// What numbers are normalised by: their mean, and 1 / sqrt(their variance + epsilon).
+struct Normaliser {
+  double center, inverse;
+};
+/// The same from the numbers of type T, which for_each_number(f) passes to f, since a variance of theirs that was kept
+/// is none: a T has no room for it, or not for all of its digits.
+template <class T, class F>
+Normaliser normaliser_of(std::int64_t size, double epsilon, const F& for_each_number) {
+  using W = Wide<T>;
+  W mean = 0, variance = 0;
+  for_each_number([&](T number) { mean += static_cast<W>(number); });
+  mean /= static_cast<W>(size);
+  for_each_number([&](T number) {
+    const W distance = static_cast<W>(number) - mean;
+    variance += distance * distance;
+  });
+  const W spread = variance / static_cast<W>(size) + static_cast<W>(epsilon);
+  return {static_cast<double>(mean), static_cast<double>(1 / std::sqrt(spread))};
+}
+/// Whether a T has room for this positive number, with all of its digits.
+template <class T>
+bool has_room_for(double number) noexcept {
+  return number >= static_cast<double>(std::numeric_limits<T>::min()) &&
+         number <= static_cast<double>(std::numeric_limits<T>::max());
+}
+
 /// The sum of the products of numbers, as a W.
 template <class W, class T>
 W product_of(const T* x, const T* y, std::int64_t size) {
