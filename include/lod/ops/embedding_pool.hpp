@@ -338,7 +338,8 @@ struct Declared<op::embedding_pool_weights_grad> : Takes<Tensor, Tensor, TensorO
 /// `sequence_pool` of `embedding`, in one pass: one row for each sequence of `level` of the ids, pooled from the table
 /// rows that its ids name, each multiplied by its weight. LoD: the levels of the ids above `level`; row shape: that of
 /// the ids, then that of the table. The bits, except those of NaNs, are those of `sequence_pool(mul(embedding(table,
-/// ids), weights), type)`; a weighted AVERAGE is divided by the number of ids, not by the sum of the weights.
+/// ids), weights), type)`; a weighted AVERAGE is divided by the number of ids, not by the sum of the weights. Weighted
+/// rows and sums have the type of the table: for sums that it cannot hold, `sequence_pool<U>` of the rows.
 ///
 /// Padding ids, `padding_idx` and, with `skip_minus_one`, -1, are left out with their weights, as if they were not
 /// there: they do not count in AVERAGE and SQRT, never win MAX or MIN, and FIRST and LAST skip them. A sequence that is
