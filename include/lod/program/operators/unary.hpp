@@ -14,7 +14,6 @@
 #include <lod/program/operators/elementary.hpp>
 #include <lod/program/operators/formula.hpp>
 #include <lod/program/operators/shapes.hpp>
-#include <lod/program/operators/wide.hpp>
 
 #include <cmath>
 #include <concepts>
@@ -51,7 +50,7 @@ struct ScaledBy {
 };
 
 /// scale: X -> Out; scale = 1, bias = 0, bias_after_scale = true. For integers, scale and bias are truncated, as in
-/// PaddlePaddle. Throws OutOfRange for those that an element cannot hold.
+/// PaddlePaddle.
 template <Executor E>
 RunOperator<E> scale(const OperatorArguments& op) {
   op.expect_no_input("ScaleTensor");
@@ -61,7 +60,7 @@ RunOperator<E> scale(const OperatorArguments& op) {
   return [=](OperatorCall<E>& call) {
     call.with_number(x, [&](auto element) {
       using T = typename decltype(element)::type;
-      map_elements<T, T>(call, x, out, ScaledBy<T>{attribute_as<T>(factor), attribute_as<T>(bias), is_after});
+      map_elements<T, T>(call, x, out, ScaledBy<T>{Scalar(factor).to<T>(), Scalar(bias).to<T>(), is_after});
     });
   };
 }
@@ -81,7 +80,7 @@ RunOperator<E> increment(const OperatorArguments& op) {
   return [=](OperatorCall<E>& call) {
     call.with_number(x, [&](auto element) {
       using T = typename decltype(element)::type;
-      map_elements<T, T>(call, x, out, [b = attribute_as<T>(step)](T v) { return kernel::Add()(v, b); });
+      map_elements<T, T>(call, x, out, [b = Scalar(step).to<T>()](T v) { return kernel::Add()(v, b); });
     });
   };
 }
