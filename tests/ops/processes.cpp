@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
 // Operations in children of fork(), and in processes that may start few threads.
+#include "support/in_child.hpp"
 #include "support/random_batch.hpp"
 #include "support/same_bits.hpp"
 #include <lod/lod.hpp>
 
 #include <doctest/doctest.h>
 #include <sys/resource.h>
-#include <sys/wait.h>
 #include <unistd.h>
 
 #include <atomic>
@@ -14,37 +14,9 @@
 #include <thread>
 #include <vector>
 
-// What clang's sanitizers cannot do: that of threads starts none in a child; that of addresses needs terabytes of them,
-// and up to LLVM 16 its own malloc may stay locked in a child for ever where another thread was in it at the fork.
-#ifdef __has_feature
-#  if __has_feature(thread_sanitizer)
-#    define LOD_TEST_NO_THREADS_IN_CHILD
-#  endif
-#  if __has_feature(thread_sanitizer) || __has_feature(address_sanitizer)
-#    define LOD_TEST_NO_LIMITED_ADDRESSES
-#  endif
-#  if __has_feature(address_sanitizer) && __clang_major__ < 17
-#    define LOD_TEST_NO_FORK_BESIDE_MALLOC
-#  endif
-#endif
-
 using namespace lod_test;
 
 namespace {
-
-/// Runs f in a child, which has a minute. Returns what f does, and -1 where the child came to another end.
-template <class F>
-int in_child(const F& f) {
-  const pid_t child = fork();
-  REQUIRE(child >= 0);
-  if (child == 0) {
-    alarm(60);
-    _exit(f());
-  }
-  int status = 0;
-  REQUIRE(waitpid(child, &status, 0) == child);
-  return WIFEXITED(status) ? WEXITSTATUS(status) : -1;
-}
 
 /// A batch that all threads share, and what operations make of it.
 struct Work {

@@ -2,6 +2,7 @@
 /// @file
 /// How data come into programs that run: readers, of files and of channels, and channels between programs.
 #include "programs/one_operator.hpp"
+#include "support/in_child.hpp"
 #include "support/temporary_folder.hpp"
 #include <lod/channel.hpp>
 #include <lod/io/batches.hpp>
@@ -238,6 +239,85 @@ TEST_CASE("ReadAhead: the steps of another reader in their order, its errors aft
   CHECK(channel->is_closed());
   CHECK_THROWS_AS(lod::ReadAhead(nullptr), std::invalid_argument);
 }
+
+#ifndef LOD_TEST_NO_THREADS_IN_CHILD
+
+TEST_CASE("ReadAhead: in a child of fork(), which has no thread for it, it says so, begins again, and ends") {
+  auto ahead = std::make_unique<lod::ReadAhead>(std::make_shared<Counting>(100));
+  CHECK(ahead->next());
+  std::this_thread::sleep_for(milliseconds(20));  // until the thread waits for room
+  CHECK(in_child([&] {
+          try {
+            ahead->next();
+            return 1;
+          } catch (const std::runtime_error&) {
+          }
+          ahead->restart();
+          for (int i = 1; i <= 100; ++i) {
+            const auto step = ahead->next();
+            if (!step || number((*step)[0]) != static_cast<float>(i)) return 2;
+          }
+          return ahead->next() ? 3 : 0;
+        }) == 0);
+  CHECK(in_child([&] {
+          ahead.reset();
+          return 0;
+        }) == 0);
+  for (int i = 2; i <= 100; ++i) REQUIRE(number((*ahead->next())[0]) == static_cast<float>(i));
+}
+
+TEST_CASE("Channel: in a child of fork() it works unless threads were in it, which it says") {
+  auto channel = std::make_unique<Channel>(1);
+  channel->send({plain<float>({1}, {1})});
+  const auto passes_on = [&] {
+    Channel::Value value;
+    if (channel->receive(value) != Outcome::DONE || number(value[0]) != 1) return 1;
+    std::thread sender([&] {
+      for (int i = 0; i < 100; ++i) channel->send({});
+    });
+    for (int i = 0; i < 100; ++i) channel->receive(value);
+    sender.join();
+    channel.reset();
+    return 0;
+  };
+  CHECK(in_child(passes_on) == 0);
+  std::thread waiting([&] { CHECK(channel->send({}) == Outcome::CLOSED); });
+  std::this_thread::sleep_for(milliseconds(20));
+  const auto is_lost = [&] {
+    Channel::Value value;
+    int errors = 0;
+    for (const int action : {0, 1, 2}) {
+      try {
+        if (action == 0) channel->send({});
+        if (action == 1) channel->receive(value);
+        if (action == 2) channel->reopen();
+      } catch (const std::runtime_error&) {
+        ++errors;
+      }
+    }
+    channel->close();
+    const bool is_closed = channel->is_closed() && channel->size() == 0;
+    channel.reset();
+    return errors == 3 && is_closed ? 0 : 1;
+  };
+  CHECK(in_child(is_lost) == 0);
+  channel->close();
+  waiting.join();
+}
+
+TEST_CASE("operators: children of fork() find them while other threads of the parent do, too") {
+  std::atomic<bool> ends = false;
+  std::thread finding([&] {
+    while (!ends) static_cast<void>(lod::operators().find("mul"));
+  });
+  for (int i = 0; i < 300; ++i) {
+    CHECK(in_child([] { return lod::operators().find("mul") ? 0 : 1; }) == 0);
+  }
+  ends = true;
+  finding.join();
+}
+
+#endif
 
 TEST_CASE("Channel: first in, first out, as many as there is room for") {
   Channel channel(2);

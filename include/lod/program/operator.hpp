@@ -30,6 +30,8 @@
 #include <lod/program/program.hpp>
 #include <lod/program/variable.hpp>
 
+#include <pthread.h>
+
 #include <algorithm>
 #include <concepts>
 #include <cstddef>
@@ -293,6 +295,9 @@ LOD_TAGGED AddedOperators<E>& settled_added_operators() {
   if (made) return *made;
   auto* const mine = new AddedOperators<E>;
   if (__atomic_compare_exchange_n(&added_operators<E>, &made, mine, false, __ATOMIC_ACQ_REL, __ATOMIC_ACQUIRE)) {
+    // In a child of fork() there are no threads that hold the mutex.
+    pthread_atfork([] { added_operators<E>->mutex.lock(); }, [] { added_operators<E>->mutex.unlock(); },
+                   [] { added_operators<E>->mutex.unlock(); });
     return *mine;
   }
   delete mine;

@@ -8,6 +8,7 @@
 #include <lod/core/any_tensor.hpp>
 #include <lod/core/desc.hpp>
 #include <lod/core/error.hpp>
+#include <lod/core/forks.hpp>
 #include <lod/core/target.hpp>
 #include <lod/program/channel.hpp>
 #include <lod/program/run.hpp>
@@ -58,6 +59,9 @@ class ChannelReader final : public Reader {
 /// Reads ahead: a thread of its own takes the next steps from another reader while the caller works on the current one.
 /// The thread starts with the first `next`, and from then on nothing else may use that reader. The reader is
 /// interrupted if this object is restarted or destroyed before the last step.
+///
+/// A child of fork() does not have the thread: `next` throws std::runtime_error there, until `restart`, which begins
+/// with what fork() left of the other reader. Make readers in the child if that may be in the middle of a step.
 class ReadAhead final : public Reader {
  public:
   /// Keeps up to `steps` steps ready. Throws std::invalid_argument for 0 steps, and without a reader.
@@ -73,12 +77,17 @@ class ReadAhead final : public Reader {
   /// Throws what the other reader threw, once the steps before that have been returned.
   LOD_TAGGED std::optional<std::vector<AnyLoDTensor>> next() override { return next_within(no_waiting_limit); }
   LOD_TAGGED std::optional<std::vector<AnyLoDTensor>> next_within(WaitingTime longest) override {
-    if (!read_) start();
+    if (!ahead_) start();
+    if (is_lost()) {
+      throw std::runtime_error(
+          "ReadAhead: next in a child of fork(): its thread is not in this process, expected a "
+          "restart");
+    }
     std::vector<AnyLoDTensor> step;
-    const Channel::Outcome outcome = read_->receive(step, longest);
+    const Channel::Outcome outcome = ahead_->read.receive(step, longest);
     if (outcome == Channel::Outcome::DONE) return step;
     if (outcome == Channel::Outcome::TIMED_OUT) detail::throw_waited_too_long("a step");
-    if (error_) std::rethrow_exception(error_);
+    if (ahead_->error) std::rethrow_exception(ahead_->error);
     return std::nullopt;
   }
   LOD_TAGGED void restart() override {
@@ -88,34 +97,46 @@ class ReadAhead final : public Reader {
   LOD_TAGGED void interrupt() noexcept override { from_->interrupt(); }
 
  private:
+  /// What the thread works on.
+  struct Ahead {
+    LOD_TAGGED explicit Ahead(std::size_t steps) : read(steps) {}
+    LOD_TAGGED ~Ahead() = default;
+    Channel read;
+    std::thread thread = {};
+    std::exception_ptr error = {};  // of the thread, before it closes the channel
+    const int forks = detail::forks.seen;
+  };
+
   LOD_TAGGED void start() {
-    auto read = std::make_unique<Channel>(steps_);
-    thread_ = std::thread([this, to = read.get()] {
+    auto ahead = std::make_unique<Ahead>(steps_);
+    ahead->thread = std::thread([from = from_, to = ahead.get()] {
       try {
-        while (auto step = from_->next()) {
-          if (to->send(std::move(*step)) != Channel::Outcome::DONE) break;
+        while (auto step = from->next()) {
+          if (to->read.send(std::move(*step)) != Channel::Outcome::DONE) break;
         }
       } catch (...) {
-        error_ = std::current_exception();
+        to->error = std::current_exception();
       }
-      to->close();
+      to->read.close();
     });
-    read_ = std::move(read);
+    ahead_ = std::move(ahead);
   }
+  LOD_TAGGED bool is_lost() const noexcept { return ahead_->forks != detail::forks.seen; }
   LOD_TAGGED void stop() noexcept {
-    if (!read_) return;
-    read_->close();
+    if (!ahead_) return;
+    if (is_lost()) {
+      static_cast<void>(ahead_.release());  // nobody can wait for the thread, nor take back what it holds
+      return;
+    }
+    ahead_->read.close();
     from_->interrupt();
-    thread_.join();
-    read_.reset();
-    error_ = nullptr;
+    ahead_->thread.join();
+    ahead_.reset();
   }
 
   std::shared_ptr<Reader> from_;
   std::size_t steps_;
-  std::unique_ptr<Channel> read_;  // null before the first step
-  std::thread thread_;
-  std::exception_ptr error_;  // of the thread, before it closes the channel
+  std::unique_ptr<Ahead> ahead_;  // null before the first step
 };
 
 }  // namespace lod::inline LOD_INTERFACE
