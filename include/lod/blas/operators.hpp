@@ -80,7 +80,7 @@ void use_blas() {
       {"bmm_grad", own::matmul_v2<E, true, Products>}};
   for (const auto& [type, prepare] : replaced) {
     auto made = operators().built_in(type).value();
-    made.prepare = prepare;
+    made.prepare = detail::with_standard_control<E>(prepare);
     operators().replace(type, std::move(made));
   }
 }

@@ -40,9 +40,8 @@ inline void use_dnnl() {
       {"pool2d_grad", operators_by_dnnl::pool2d_grad}};
   for (const auto& [type, prepare] : replaced) {
     auto made = operators().built_in(type).value();
-    made.prepare = [own = made.prepare, prepare = prepare](const OperatorArguments& op) {
-      return prepare(op, own(op));
-    };
+    made.prepare = detail::with_standard_control<CpuExecutor>(
+        [own = made.prepare, prepare = prepare](const OperatorArguments& op) { return prepare(op, own(op)); });
     operators().replace(type, std::move(made));
   }
 }

@@ -103,13 +103,21 @@ inline bool may_be_absent(const OpDesc& op, std::string_view name) {
   return std::find(gradients.begin(), gradients.end(), name) != gradients.end();
 }
 
+/// The variables that a block describes, by their names: for whoever looks up many.
+inline NameMap<const VarDesc*> described_variables(const BlockDesc& block) {
+  NameMap<const VarDesc*> variables;
+  for (const VarDesc& var : block.vars) variables.emplace(var.name, &var);
+  return variables;
+}
+
 /// The tensors of block 0 that are read before an operator writes them, and so must be fed, each with the place of the
 /// operator that needs it. Throws InvalidProgram for a variable that is read before it is written, but that cannot be
 /// fed (it is persistable, or block 0 does not describe it) and is not in `outside`, the scope around the program.
 inline std::map<std::string, std::string> find_needs(DataFlow& flow, const ProgramDesc& program, const Scope& outside) {
   const BlockDesc& root = program.block(0);
+  const NameMap<const VarDesc*> described = described_variables(root);
   std::map<std::string, std::string> needs;
-  std::set<std::string_view> written;
+  NameSet written;
   for (std::size_t i = 0; i < root.ops.size(); ++i) {
     const OpDesc& op = root.ops[i];
     if (op.type == "feed") {
@@ -120,7 +128,8 @@ inline std::map<std::string, std::string> find_needs(DataFlow& flow, const Progr
     }
     for (const std::string_view name : reads_of(flow, program, op)) {
       if (written.contains(name) || may_be_absent(op, name)) continue;
-      const VarDesc* const var = root.find_var(name);
+      const auto found = described.find(name);
+      const VarDesc* const var = found == described.end() ? nullptr : found->second;
       if (var && !var->persistable) {
         if (var->type.type == VarType::LOD_TENSOR) needs.emplace(name, place_of(op, 0, i));
       } else if (!outside.find(name)) {

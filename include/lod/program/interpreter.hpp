@@ -6,6 +6,7 @@
 #include <lod/core/any_tensor.hpp>
 #include <lod/core/desc.hpp>
 #include <lod/core/error.hpp>
+#include <lod/core/floating_point_control.hpp>
 #include <lod/core/shape.hpp>
 #include <lod/core/target.hpp>
 #include <lod/ops/staging.hpp>
@@ -75,6 +76,7 @@ class Interpreter final : public detail::ProgramToRun {
     running_.steps = 0;
     running_.waiting_time_left = running_.limits.wait;
     running_.trace = trace;
+    running_.callers_control = detail::FloatingPointControl::read();
     try {
       root_->begin();
       for (const auto& [name, value] : feed) set(*feeds_.find(name)->second.variable, value);
@@ -179,11 +181,12 @@ class Interpreter final : public detail::ProgramToRun {
     results_.resize(fetched_.size());
   }
   void find_feeds(std::map<std::string, std::string> needs, const BlockDesc& block, Scope& local) {
+    const detail::NameMap<const VarDesc*> described = detail::described_variables(block);
     for (const std::string& name : local.local_names()) {
       Variable& variable = local.var(name);
       if (variable.type() != VarType::LOD_TENSOR) continue;
       Fed fed{&variable, {}, {}};
-      if (const VarDesc* const var = block.find_var(name)) fed.desc = var->type.lod_tensor;
+      if (const auto found = described.find(name); found != described.end()) fed.desc = found->second->type.lod_tensor;
       feeds_.emplace(name, std::move(fed));
     }
     for (auto& [name, place] : needs) {

@@ -19,6 +19,7 @@
 #include <lod/core/data_type.hpp>
 #include <lod/core/error.hpp>
 #include <lod/core/executor.hpp>
+#include <lod/core/floating_point_control.hpp>
 #include <lod/core/lod_index.hpp>
 #include <lod/core/lod_view.hpp>
 #include <lod/core/shape.hpp>
@@ -277,6 +278,20 @@ namespace lod::inline LOD_INTERFACE {
 
 namespace detail {
 
+/// The `prepare` of an operator that computes with the standard control word, both from its attributes and when it
+/// runs: its results do not depend on the control word of the calling thread.
+template <class E>
+LOD_TAGGED std::function<RunOperator<E>(const OperatorArguments&)> with_standard_control(
+    std::function<RunOperator<E>(const OperatorArguments&)> prepare) {
+  return [prepare = std::move(prepare)](const OperatorArguments& op) -> RunOperator<E> {
+    const FloatingPointControl standard;
+    return [run = prepare(op)](OperatorCall<E>& call) {
+      const FloatingPointControl standard_again;
+      run(call);
+    };
+  };
+}
+
 /// Operators that users have added, for the executor E.
 template <class E>
 struct AddedOperators {
@@ -325,7 +340,14 @@ class Operators {
     const auto all = operators_of_programs::built_in<E>();
     const auto one = std::ranges::lower_bound(all, type, {}, &detail::BuiltInOperator<E>::type);
     if (one == all.end() || one->type != type) return std::nullopt;
-    return Operator<E>{one->prepare, one->gradient, operators_of_programs::inference_of(type), one->on_cpu};
+    return Operator<E>{detail::with_standard_control<E>(one->prepare), one->gradient,
+                       operators_of_programs::inference_of(type), one->on_cpu};
+  }
+  /// Whether users have added or replaced the operator of a type.
+  LOD_TAGGED bool is_added(std::string_view type) const {
+    auto& added = detail::settled_added_operators<E>();
+    const std::lock_guard lock(added.mutex);
+    return added.by_type.contains(type);
   }
 
   /// Adds an operator. Throws std::invalid_argument if there is one of that type already, and if its `prepare` is

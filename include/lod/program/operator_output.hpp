@@ -138,27 +138,35 @@ class OutputBytes {
   /// `spare`, unless that is null.
   LOD_TAGGED OutputBytes(Any& variable, Any next, Any* spare) noexcept
       : variable_(variable), spare_(spare), next_(std::move(next)), exceptions_(std::uncaught_exceptions()) {}
+  /// The variable's own tensor, which is changed in place.
+  LOD_TAGGED explicit OutputBytes(Any& variable) noexcept
+      : variable_(variable), spare_(nullptr), exceptions_(std::uncaught_exceptions()), is_in_place_(true) {}
   OutputBytes(const OutputBytes&) = delete;
   OutputBytes& operator=(const OutputBytes&) = delete;
   LOD_TAGGED ~OutputBytes() {
-    if (std::uncaught_exceptions() != exceptions_) return;
+    if (is_in_place_ || std::uncaught_exceptions() != exceptions_) return;
     if (spare_) *spare_ = std::move(variable_);
     variable_ = std::move(next_);
   }
+  /// Whether it is the variable's own tensor.
+  LOD_TAGGED bool is_in_place() const noexcept { return is_in_place_; }
+  /// The tensor that the variable will hold.
+  LOD_TAGGED Any& tensor() noexcept { return is_in_place_ ? variable_ : next_; }
   /// The first byte.
-  LOD_TAGGED std::byte* data() { return next_.mutable_bytes().data(); }
+  LOD_TAGGED std::byte* data() { return tensor().mutable_bytes().data(); }
   /// The first element, of the type that the output was made with.
   template <class T>
   LOD_TAGGED T* elements() {
-    LOD_ASSERT(next_.template holds<T>());
+    LOD_ASSERT(tensor().template holds<T>());
     return reinterpret_cast<T*>(data());
   }
 
  private:
   Any& variable_;
   Any* spare_;
-  Any next_;
+  Any next_ = {};
   int exceptions_;
+  bool is_in_place_ = false;
 };
 
 }  // namespace lod::inline LOD_INTERFACE

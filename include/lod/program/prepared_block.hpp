@@ -7,6 +7,7 @@
 #include <lod/core/device.hpp>
 #include <lod/core/error.hpp>
 #include <lod/core/executor.hpp>
+#include <lod/core/floating_point_control.hpp>
 #include <lod/core/target.hpp>
 #include <lod/ops/for_each_sequence.hpp>
 #include <lod/ops/kernel.hpp>
@@ -60,6 +61,8 @@ struct RunningProgram {
   std::int64_t steps = 0;                          ///< of loops in the current run
   WaitingTime waiting_time_left = {};              ///< in the current run
   Trace* trace = nullptr;                          ///< of the current run; null if it has none
+  /// That of the thread that called, which operators that users have added see.
+  detail::FloatingPointControl::Word callers_control = detail::FloatingPointControl::standard;
 };
 
 /// See BlockToRun.
@@ -188,6 +191,7 @@ class PreparedBlock final : public BlockToRun {
     std::vector<std::string> persists;  // the variables that it writes that outlive the run
     bool owns_blocks;                   // if so, it may have written them when it fails
     std::string type;
+    bool is_users;          // one that users have added
     std::size_t twins = 0;  // see detail::find_twins
     struct End {
       std::size_t writer;
@@ -197,6 +201,13 @@ class PreparedBlock final : public BlockToRun {
   };
 
   void run(Step& step, std::int32_t lane) {
+    if (step.is_users) {
+      const detail::FloatingPointControl callers(running_.callers_control);
+      return run_step(step, lane);
+    }
+    run_step(step, lane);
+  }
+  void run_step(Step& step, std::int32_t lane) {
     if (running_.trace) return run_traced(step, lane);
     step.run(step.call);
   }
@@ -285,7 +296,8 @@ class PreparedBlock final : public BlockToRun {
       if (written && written == running_.outside->find(name)) persists.emplace_back(name);
     }
     steps_.push_back({std::move(run), OperatorCall<E>(running_.executor, std::move(variables)),
-                      detail::place_with_variables(op, block_, i), std::move(persists), owns_blocks(op), op.type});
+                      detail::place_with_variables(op, block_, i), std::move(persists), owns_blocks(op), op.type,
+                      operators<E>().is_added(op.type)});
   }
 
   /// Finds the operators that can run at the same time. Those that write variables that outlive the run are left out,

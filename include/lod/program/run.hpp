@@ -148,8 +148,10 @@ class PreparedProgram {
   /// another type or shape than described: there, -1 allows any size, and trailing dimensions of 1 do not count. What
   /// an operator throws is rethrown with the operator's block, number, type and variables before the message, and with
   /// the persistable variables that operators before it have written: these have changed, all others are as they were.
-  /// Throws LimitExceeded and EndOfData in the same way. The time and the bytes of each operator are added to `trace`
-  /// unless that is null.
+  /// What an operator both reads and writes, such as a parameter and its moments, it has not changed then, so nothing
+  /// is updated twice by a further run; if it only writes several variables, it may have written some of them. Throws
+  /// LimitExceeded and EndOfData in the same way. The time and the bytes of each operator are added to `trace` unless
+  /// that is null.
   LOD_TAGGED const std::vector<AnyLoDTensor>& run(const Feed& feed = {}, Trace* trace = nullptr) LOD_LIFETIMEBOUND {
     return program_->run(feed, trace);
   }

@@ -132,9 +132,8 @@ RunOperator<E> adamax_step(const OperatorArguments& op) {
       using T = typename decltype(element)::type;
       const auto* const given = dense_numbers(call.template view<T>(parameter), call.template view<T>(grad),
                                               call.template view<T>(mean), call.template view<T>(norm));
-      auto p = changed<T>(call, parameter, out), m = changed<T>(call, mean, mean_out);
-      auto n = changed<T>(call, norm, norm_out);
-      for (std::int64_t i = 0; i < p.rows() * p.row_size(); ++i) {
+      Changed<T, E> p(call, parameter, out), m(call, mean, mean_out), n(call, norm, norm_out);
+      for (std::int64_t i = 0; i < (*p).rows() * (*p).row_size(); ++i) {
         const auto g = static_cast<Wide<T>>(given[i]);
         const auto greatest = std::max(std::abs(g), beta2 * static_cast<Wide<T>>(n.data()[i]) + epsilon);
         n.data()[i] = nearest<T>(greatest);
@@ -163,26 +162,27 @@ RunOperator<E> lamb_step(const OperatorArguments& op) {
   return [=](OperatorCall<E>& call) {
     const double of_mean = 1 - one_number(call, powers[0]), of_squares = 1 - one_number(call, powers[1]);
     const double now = one_number(call, rate);
-    call.with_floating(parameter, [&](auto element) {
-      using T = typename decltype(element)::type;
-      const auto* const given = dense_numbers(call.template view<T>(parameter), call.template view<T>(grad),
-                                              call.template view<T>(mean), call.template view<T>(squares));
-      const std::int64_t count = call.tensor(parameter).rows() * call.tensor(parameter).row_size();
-      const Workspace::Loan<Wide<T>> steps(call.executor().workspace(), count);
-      auto p = changed<T>(call, parameter, out), m = changed<T>(call, mean, mean_out);
-      auto s = changed<T>(call, squares, squares_out);
-      for (std::int64_t i = 0; i < count; ++i) {
-        const auto g = static_cast<Wide<T>>(given[i]);
-        const auto average = averaged(m.data()[i], static_cast<double>(betas[0]), g) / of_mean;
-        const auto square = averaged(s.data()[i], static_cast<double>(betas[1]), g * g) / of_squares;
-        steps[i] = quotient_or_0(average, std::sqrt(square) + epsilon) + decay * p.data()[i];
-      }
-      const auto length = length_of<Wide<T>>(count, [&](std::int64_t i) { return static_cast<Wide<T>>(p.data()[i]); });
-      const auto step = length_of<Wide<T>>(count, [&](std::int64_t i) { return steps[i]; });
-      const auto factor = adapts && length > 0 && step > 0 ? now * length / step : now;
-      for (std::int64_t i = 0; i < count; ++i) p.data()[i] = nearest<T>(p.data()[i] - factor * steps[i]);
+    update_and_advance(call, powers, powers_out, betas, [&] {
+      call.with_floating(parameter, [&](auto element) {
+        using T = typename decltype(element)::type;
+        const auto* const given = dense_numbers(call.template view<T>(parameter), call.template view<T>(grad),
+                                                call.template view<T>(mean), call.template view<T>(squares));
+        const std::int64_t count = call.tensor(parameter).rows() * call.tensor(parameter).row_size();
+        const Workspace::Loan<Wide<T>> steps(call.executor().workspace(), count);
+        Changed<T, E> p(call, parameter, out), m(call, mean, mean_out), s(call, squares, squares_out);
+        for (std::int64_t i = 0; i < count; ++i) {
+          const auto g = static_cast<Wide<T>>(given[i]);
+          const auto average = averaged(m.data()[i], static_cast<double>(betas[0]), g) / of_mean;
+          const auto square = averaged(s.data()[i], static_cast<double>(betas[1]), g * g) / of_squares;
+          steps[i] = quotient_or_0(average, std::sqrt(square) + epsilon) + decay * p.data()[i];
+        }
+        const auto length =
+            length_of<Wide<T>>(count, [&](std::int64_t i) { return static_cast<Wide<T>>(p.data()[i]); });
+        const auto step = length_of<Wide<T>>(count, [&](std::int64_t i) { return steps[i]; });
+        const auto factor = adapts && length > 0 && step > 0 ? now * length / step : now;
+        for (std::int64_t i = 0; i < count; ++i) p.data()[i] = nearest<T>(p.data()[i] - factor * steps[i]);
+      });
     });
-    advance_powers(call, powers, powers_out, betas);
   };
 }
 
@@ -257,8 +257,12 @@ RunOperator<E> average_accumulates(const OperatorArguments& op) {
       }
       T* sums[3];
       std::int64_t* numbers[3];
-      for (std::size_t i = 0; i < 3; ++i) sums[i] = changed<T>(call, before[i], after[i]).data();
-      for (std::size_t i = 0; i < 3; ++i) numbers[i] = changed<std::int64_t>(call, counts[i], counts_out[i]).data();
+      Changed<T, E> changed_sums[] = {
+          {call, before[0], after[0]}, {call, before[1], after[1]}, {call, before[2], after[2]}};
+      Changed<std::int64_t, E> changed_numbers[] = {
+          {call, counts[0], counts_out[0]}, {call, counts[1], counts_out[1]}, {call, counts[2], counts_out[2]}};
+      for (std::size_t i = 0; i < 3; ++i) sums[i] = changed_sums[i].data();
+      for (std::size_t i = 0; i < 3; ++i) numbers[i] = changed_numbers[i].data();
       auto& [kept, old, updates] = numbers;
       ++*kept;
       ++*updates;

@@ -105,7 +105,8 @@ RunOperator<E> scatter_nd_add(const OperatorArguments& op) {
       call.with_number(x, [&](auto element) {
         using T = typename decltype(element)::type;
         const T* given = numbers_of<T>(call, updates, parts.result);
-        T* const to = changed<T>(call, x, out).data();
+        Changed<T, E> y(call, x, out);
+        T* const to = y.data();
         for (std::int64_t i = 0; i < parts.count; ++i) {
           T* const at = to + parts.first(i);
           for (std::int64_t k = 0; k < parts.size; ++k, ++given) at[k] = kernel::Add()(at[k], *given);
@@ -166,7 +167,8 @@ RunOperator<E> scatter(const OperatorArguments& op) {
       call.with_number(x, [&](auto element) {
         using T = typename decltype(element)::type;
         const T* given = some_numbers<T>(call, updates, static_cast<std::int64_t>(rows.size()) * size);
-        T* const to = changed<T>(call, x, out).data();
+        Changed<T, E> y(call, x, out);
+        T* const to = y.data();
         if (!overwrites) {
           for (const auto row : rows) std::fill_n(to + row * size, size, T{0});
         }

@@ -270,7 +270,7 @@ RunOperator<E> batch_norm(const OperatorArguments& op) {
   const bool is_trained = !channels.is_global;
   const auto output = [&](const char* name) { return is_trained ? op.output(name) : Slot(); };
   const Slot moved[] = {output("MeanOut"), output("VarianceOut")};
-  const Slot saved[] = {output("SavedMean"), output("SavedVariance")};
+  const std::array saved{output("SavedMean"), output("SavedVariance")};
   const auto momentum = static_cast<double>(op.attr("momentum", 0.9f));
   return [=](OperatorCall<E>& call) {
     const AnyLoDTensor& from = call.tensor(channels.x);
@@ -321,16 +321,20 @@ RunOperator<E> batch_norm(const OperatorArguments& op) {
           return true;
         });
       });
-      for (std::size_t which = 0; is_trained && which < 2; ++which) {
-        auto kept = call.output_bytes(saved[which], from.data_type(), LoD(), {}, count);
-        T* const own = kept.template elements<T>();
-        T* const moving = changed<T>(call, statistics[which], moved[which]).data();
+      if (!is_trained) return;
+      std::array<T*, 2> own = {};
+      with_outputs<T>(call, saved, LoD(), {}, count, own, [&] {
+        Changed<T, E> moving[] = {{call, statistics[0], moved[0]}, {call, statistics[1], moved[1]}};
         for (std::int64_t k = 0; k < count; ++k) {
-          const Wide<T> now = which == 0 ? means[k] : variances[k];
-          own[k] = static_cast<T>(which == 0 ? now : 1 / std::sqrt(now + channels.epsilon));
-          moving[k] = static_cast<T>(static_cast<Wide<T>>(moving[k]) * momentum + now * (1 - momentum));
+          own[0][k] = static_cast<T>(means[k]);
+          own[1][k] = static_cast<T>(1 / std::sqrt(variances[k] + channels.epsilon));
+          for (std::size_t which = 0; which < 2; ++which) {
+            T& mean = moving[which].data()[k];
+            const Wide<T> now = which == 0 ? means[k] : variances[k];
+            mean = static_cast<T>(static_cast<Wide<T>>(mean) * momentum + now * (1 - momentum));
+          }
         }
-      }
+      });
     });
   };
 }

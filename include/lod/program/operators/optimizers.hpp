@@ -20,6 +20,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <string>
+#include <type_traits>
 #include <utility>
 
 namespace lod::inline LOD_INTERFACE::inline LOD_TARGET::operators_of_programs {
@@ -147,9 +148,9 @@ RunOperator<E> optimizer(const OperatorArguments& op) {
     call.with_floating(parameter, [&](auto element) {
       using T = typename decltype(element)::type;
       const auto update = [&]<std::size_t... i>(const auto& gradient, std::index_sequence<i...>) {
-        auto values = changed<T>(call, parameter, out);
-        std::array<LoDTensorView<T, typename E::device>, count> all{changed<T>(call, before[i], after[i])...};
-        step(call.executor(), values, gradient, now, all[i]...);
+        Changed<T, E> values(call, parameter, out);
+        std::array<Changed<T, E>, count> all{Changed<T, E>(call, before[i], after[i])...};
+        step(call.executor(), *values, gradient, now, *all[i]...);
       };
       if (is_row_sparse(call, grad)) {
         update(*InputRows<T, typename E::device>(call.variable(grad)), std::make_index_sequence<count>());
@@ -166,17 +167,18 @@ RunOperator<E> rmsprop_step(const OperatorArguments& op) {
   return op.attr("centered", false) ? optimizer<StepOfRmsprop<true>, E>(op) : optimizer<StepOfRmsprop<false>, E>(op);
 }
 
-/// Writes the powers for the next step, if an output is wanted.
-template <class E>
-void advance_powers(const OperatorCall<E>& call, const Slot (&powers)[2], const Slot (&out)[2],
-                    const float (&betas)[2]) {
-  for (std::size_t i = 0; i < 2; ++i) {
-    if (!out[i]) continue;
-    call.on_cpu().with_floating(powers[i], [&](auto element) {
-      using T = typename decltype(element)::type;
-      *changed<T>(call.on_cpu(), powers[i], out[i]).data() *= T{betas[i]};
-    });
-  }
+/// Calls update(), and writes the powers for the next step, if an output is wanted.
+template <class E, class F>
+void update_and_advance(const OperatorCall<E>& call, const Slot (&powers)[2], const Slot (&out)[2],
+                        const float (&betas)[2], const F& update, std::size_t i = 0) {
+  if (i == 2) return update();
+  if (!out[i]) return update_and_advance(call, powers, out, betas, update, i + 1);
+  call.on_cpu().with_floating(powers[i], [&](auto element) {
+    using T = typename decltype(element)::type;
+    Changed<T, std::remove_cvref_t<decltype(call.on_cpu().executor())>> power(call.on_cpu(), powers[i], out[i]);
+    update_and_advance(call, powers, out, betas, update, i + 1);
+    *power.data() *= T{betas[i]};
+  });
 }
 
 /// adam: Param, Grad, LearningRate, Moment1, Moment2, Beta1Pow, Beta2Pow -> ParamOut, Moment1Out, Moment2Out,
@@ -207,21 +209,22 @@ RunOperator<E> adam_step(const OperatorArguments& op) {
     const double correction = std::sqrt(of_squares);
     rule.rate = of_mean == 0 ? 0 : one_number(call, rate) * correction / of_mean;
     rule.epsilon = epsilon * correction;
-    call.with_floating(parameter, [&](auto element) {
-      using T = typename decltype(element)::type;
-      const auto update = [&](const auto& gradient) {
-        auto values = changed<T>(call, parameter, out);
-        auto m = changed<T>(call, mean, mean_out), s = changed<T>(call, squares, squares_out);
-        operation::update(call.executor(), rule, mode, {"adam: gradient", "adam: mean", "adam: squares"}, values,
-                          gradient, m, s);
-      };
-      if (is_row_sparse(call, grad)) {
-        update(*InputRows<T, typename E::device>(call.variable(grad)));
-      } else {
-        update(call.template view<T>(grad));
-      }
+    update_and_advance(call, powers, powers_out, betas, [&] {
+      call.with_floating(parameter, [&](auto element) {
+        using T = typename decltype(element)::type;
+        const auto update = [&](const auto& gradient) {
+          Changed<T, E> values(call, parameter, out);
+          Changed<T, E> m(call, mean, mean_out), s(call, squares, squares_out);
+          operation::update(call.executor(), rule, mode, {"adam: gradient", "adam: mean", "adam: squares"}, *values,
+                            gradient, *m, *s);
+        };
+        if (is_row_sparse(call, grad)) {
+          update(*InputRows<T, typename E::device>(call.variable(grad)));
+        } else {
+          update(call.template view<T>(grad));
+        }
+      });
     });
-    advance_powers(call, powers, powers_out, betas);
   };
 }
 

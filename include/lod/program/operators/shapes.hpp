@@ -139,21 +139,48 @@ void write_sums(const OperatorCall<E>& call, const Slot& slot, const AnyLoDTenso
                  [](double v) { return static_cast<T>(v); });
 }
 
-/// The numbers of `out`, which on return are those of `in`. Mostly both are the same variable, which is then changed in
-/// place unless others share its memory.
+/// The numbers of `in`, which are to be changed and then to be those of `out`. Mostly both are the same variable, which
+/// is changed in place; where they are not, or others share its memory, `out` gets a copy when this object is
+/// destroyed, unless an exception ends the operator. So operators make one for each of their outputs before they change
+/// a number: if memory runs out, nothing has been updated, and the run can be repeated.
 template <class T, class E>
-LoDTensorView<T, typename E::device> changed(const OperatorCall<E>& call, const Slot& in, const Slot& out) {
+class Changed {
   using Any = typename OperatorCall<E>::Any;
-  const auto from = call.template view<T>(in);
-  Any& to = call.variable(out).template get<Any>();
-  if (&call.variable(in) != &call.variable(out) || to.read_only() || to.shares_memory()) {
-    const Any& kept = call.tensor(in);
-    auto copy = call.output_bytes(out, kept.data_type(), kept.lod(), kept.row_shape(), kept.rows());
-    operation::copy_rows(call.executor(), from, copy.template elements<T>());
+  using View = LoDTensorView<T, typename E::device>;
+
+ public:
+  Changed(const OperatorCall<E>& call, const Slot& in, const Slot& out)
+      : Changed(call, in, out, call.tensor(in).lod(), call.tensor(in).row_shape(), call.tensor(in).rows()) {}
+  /// With another structure, of as many numbers.
+  Changed(const OperatorCall<E>& call, const Slot& in, const Slot& out, const LoD& lod, const Shape& row_shape,
+          std::int64_t rows)
+      : bytes_(output(call, in, out, lod, row_shape, rows)), view_(view(call, in)) {}
+
+  View& operator*() noexcept { return view_; }
+  T* data() const noexcept { return view_.data(); }
+
+ private:
+  static OutputBytes<typename E::device> output(const OperatorCall<E>& call, const Slot& in, const Slot& out,
+                                                const LoD& lod, const Shape& row_shape, std::int64_t rows) {
+    static_cast<void>(call.template view<T>(in));  // throws for elements of another type
+    Any& to = call.variable(out).template get<Any>();
+    const bool is_own = &call.variable(in) == &call.variable(out) && !to.read_only() && !to.shares_memory();
+    if (is_own && to.levels() == lod.levels() && to.rows() == rows && to.row_shape() == row_shape) {
+      return OutputBytes<typename E::device>(to);
+    }
+    return call.output_bytes(out, data_type_v<T>, lod, row_shape, rows);
   }
-  return {reinterpret_cast<T*>(to.mutable_bytes().data()), LoDView::plain(0, to.rows()), &to.row_shape(),
-          to.row_size()};
-}
+  View view(const OperatorCall<E>& call, const Slot& in) {
+    if (!bytes_.is_in_place()) {
+      operation::copy_rows(call.executor(), call.template view<T>(in), bytes_.template elements<T>());
+    }
+    Any& to = bytes_.tensor();
+    return {bytes_.template elements<T>(), LoDView::plain(0, to.rows()), &to.row_shape(), to.row_size()};
+  }
+
+  OutputBytes<typename E::device> bytes_;
+  View view_;
+};
 
 /// Writes an output with the structure of `like`: add(numbers) adds to numbers that begin at 0.
 template <class T, class E, class F>

@@ -228,18 +228,16 @@ RunOperator<E> auc(const OperatorArguments& op) {
       if (width == 0 && rows > 0) throw ShapeMismatch(detail::text({call.name(predict), ": expected a column"}));
       for (std::int64_t i = 0; i < rows; ++i) static_cast<void>(bucket_of(i));
       auto area = call.output_bytes(out, DataType::FP64, LoD(), {}, 1);
-      std::int64_t* stats[2];
+      Changed<std::int64_t, E> stats[] = {{call, before[0], after[0], LoD(), shape.without_first(), shape.front()},
+                                          {call, before[1], after[1], LoD(), shape.without_first(), shape.front()}};
       std::int64_t* now[2];
       std::int64_t* all[2];
       for (std::size_t which = 0; which < 2; ++which) {
-        stats[which] = changed<std::int64_t>(call, before[which], after[which]).data();
-        // Reuses its memory, which has that size.
-        AnyLoDTensor& kept = call.variable(after[which]).template get<AnyLoDTensor>();
-        kept = kept.resized(kept.data_type(), LoD(), shape.without_first(), shape.front(), call.executor().resource());
-        all[which] = stats[which] + steps * buckets;
-        std::int64_t& runs = stats[which][count - 1];
+        std::int64_t* const counts = stats[which].data();
+        all[which] = counts + steps * buckets;
+        std::int64_t& runs = counts[count - 1];
         const std::int64_t step = steps > 0 ? std::max<std::int64_t>(runs, 0) % steps : 0;
-        now[which] = stats[which] + step * buckets;
+        now[which] = counts + step * buckets;
         if (steps == 0) continue;
         std::transform(all[which], all[which] + buckets, now[which], all[which], kernel::Subtract());
         std::fill_n(now[which], buckets, 0);
