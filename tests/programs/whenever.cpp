@@ -232,3 +232,54 @@ TEST_CASE(
     }
   });
 }
+
+TEST_CASE("programs: errors have texts of little more than 2000 bytes, however long names are") {
+  static const std::string name = "begin" + std::string(1000000, 'x') + "end";
+  lod::operators().add("test_invalid_argument", {.prepare = [](const lod::OperatorArguments&) {
+                         return [](lod::OperatorCall<>&) { throw std::invalid_argument("not so"); };
+                       }});
+  lod::operators().add("test_attribute", {.prepare = [](const lod::OperatorArguments& given) -> lod::RunOperator<> {
+                         static_cast<void>(given.desc().attr<float>(name));
+                         return {};
+                       }});
+  lod::ProgramDesc twice = program_of({op("scale", {{"X", {name}}}, {{"Out", {"y"}}})});
+  twice.blocks[0].vars.push_back(twice.blocks[0].vars[0]);
+  const auto runs = [](const lod::ProgramDesc& program) {
+    return [program] {
+      lod::Scope scope;
+      lod::run(program, scope);
+    };
+  };
+  const std::function<void()> calls[] = {runs(program_of({op(name, {}, {})})),
+                                         runs(program_of({op("scale", {{"X", {name}}}, {{"Out", {"y"}}})})),
+                                         runs(program_of({op("scale", {{"X", {name}}}, {{"Out", {"y"}}})}, {name})),
+                                         runs(program_of({op("mul", {{name, {"x"}}}, {{"Out", {name}}})})),
+                                         runs(program_of({op("test_invalid_argument", {}, {{"Out", {name}}})})),
+                                         runs(program_of({op("test_attribute", {}, {})})),
+                                         runs(twice),
+                                         [] {
+                                           lod::Scope scope;
+                                           lod::run(program_of({}), scope, {.feed = {{name, plain<float>({1}, {1})}}});
+                                         },
+                                         [] {
+                                           lod::Scope scope;
+                                           lod::run(program_of({}), scope, {.fetch = {name}});
+                                         },
+                                         [] { lod::operators().add(name, {}); },
+                                         [] { throw lod::LimitExceeded(name); },
+                                         [] { throw lod::EndOfData(name); },
+                                         [] { throw lod::InvalidProgram(name); }};
+  std::size_t number = 0;
+  for (const auto& call : calls) {
+    CAPTURE(number);
+    ++number;
+    std::string text;
+    try {
+      call();
+    } catch (const std::exception& error) {
+      text = error.what();
+    }
+    CHECK(!text.empty());
+    CHECK(text.size() < 2100);
+  }
+}

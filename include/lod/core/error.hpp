@@ -160,7 +160,7 @@ LOD_TAGGED decltype(auto) with_name(const char* what, const Call& call) {
   } catch (const OutOfRange& error) {
     throw OutOfRange(text({what, ": ", error.what()}));
   } catch (const std::invalid_argument& error) {
-    throw std::invalid_argument(text({what, ": ", error.what()}));
+    throw std::invalid_argument(readable(text({what, ": ", error.what()})));
   }
 }
 

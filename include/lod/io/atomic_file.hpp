@@ -164,8 +164,9 @@ class AtomicFile {
       if (size < 0) return;  // not a link
       struct ::statfs system {};
       if (::fstatfs(folder.get(), &system) == 0 && system.f_type == PROC_SUPER_MAGIC) {
-        throw std::system_error(EINVAL, std::generic_category(),
-                                text({action, " '", path_, "': what a process has open, not a regular file"}));
+        throw std::system_error(
+            EINVAL, std::generic_category(),
+            readable(text({action, " '", path_, "': what a process has open, not a regular file"})));
       }
       name.assign(target, static_cast<std::size_t>(size));
       const std::size_t begin = name.rfind('/') + 1;

@@ -193,7 +193,7 @@ class NpzWriter {
     }
     const ByName<NpzMembers> variables = npz_variables(arrays);
     for (const auto& [variable, members] : variables) {
-      if (!members.wrong.empty()) throw std::invalid_argument("npz: " + members.wrong);
+      if (!members.wrong.empty()) throw std::invalid_argument(readable("npz: " + members.wrong));
     }
     for (const NpzValue& value : values) {
       const auto read = variables.find(value.name_);

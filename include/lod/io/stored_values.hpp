@@ -32,8 +32,8 @@ inline void check_stored_values(DataType data_type, std::span<const std::byte> v
   if (data_type != DataType::BOOL) return;
   const std::size_t wrong = find_wrong_bool(values);
   if (wrong == values.size()) return;
-  throw std::invalid_argument(text({what, ": a bool that is ", std::to_integer<unsigned>(values[wrong]),
-                                    " at position ", wrong, ", expected 0 or 1"}));
+  throw std::invalid_argument(readable(text({what, ": a bool that is ", std::to_integer<unsigned>(values[wrong]),
+                                             " at position ", wrong, ", expected 0 or 1"})));
 }
 
 /// Throws ShapeMismatch unless a file can hold these row-sparse values: a row for each id, and no level, which would be

@@ -109,7 +109,7 @@ class LossOfRanks {
   std::string count() const { return loss_ + "@COUNT"; }
 
   [[noreturn, gnu::cold, gnu::noinline]] void refuse(const std::string& found, const char* expected) const {
-    throw InvalidProgram(detail::readable(detail::text({"loss '", loss_, "': ", found, ", expected ", expected})));
+    throw InvalidProgram(detail::text({"loss '", loss_, "': ", found, ", expected ", expected}));
   }
   static OpDesc::Attr number_of_type(const char* name, DataType type) {
     return make_attr(name, static_cast<std::int32_t>(type));

@@ -108,9 +108,9 @@ class PhasesOfPart {
         reads[phase].insert(name);
         if (phase == Phase::FORWARD || !written[Phase::FORWARD].contains(name)) continue;
         if (var->type.type != VarType::LOD_TENSOR) {
-          throw InvalidProgram(detail::readable(
+          throw InvalidProgram(
               detail::text({"variable '", name, "' is a ", to_string(var->type.type),
-                            ", expected a LOD_TENSOR, to be kept for the backward pass of a pipeline"})));
+                            ", expected a LOD_TENSOR, to be kept for the backward pass of a pipeline"}));
         }
         if (std::ranges::count(kept, name) == 0) kept.push_back(name);
       }

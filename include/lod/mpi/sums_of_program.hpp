@@ -34,9 +34,8 @@ inline Summand summand_of(const BlockDesc& block, const std::string& name) {
   const auto is_known = [](std::int64_t dim) { return dim >= 0; };
   if (!tensor || !std::all_of(tensor->dims.begin(), tensor->dims.end(), is_known) ||
       (tensor->data_type != DataType::FP32 && tensor->data_type != DataType::FP64)) {
-    throw InvalidProgram(detail::readable(
-        detail::text({"variable '", name,
-                      "': it is summed up over ranks, expected a description with its shape, of FP32 or FP64"})));
+    throw InvalidProgram(detail::text(
+        {"variable '", name, "': it is summed up over ranks, expected a description with its shape, of FP32 or FP64"}));
   }
   return {name, var->type.type == VarType::SELECTED_ROWS, tensor->data_type, Shape(tensor->dims)};
 }
@@ -106,9 +105,9 @@ class DataParallelParts {
       for (const std::string_view name : access.reads) {
         const VarDesc* const var = update.find_var(name, 0);
         if (written_.contains(std::string(name)) || !var || var->persistable) continue;
-        throw InvalidProgram(detail::readable(
+        throw InvalidProgram(
             detail::text({detail::place_of(op, 0, i), " of those after 'c_sync_comm_stream': it reads variable '",
-                          std::string(name), "', expected one that is persistable or summed up over ranks"})));
+                          std::string(name), "', expected one that is persistable or summed up over ranks"}));
       }
       for (const std::string_view name : access.writes) written_.emplace(name);
     }

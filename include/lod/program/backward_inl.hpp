@@ -47,15 +47,13 @@ class Backward {
 
   std::vector<std::string> find_parameters(const BackwardOptions& options) {
     DataFlow(program_).of(block(0));  // throws unless blocks are properly nested
-    if (!block(0).find_var(loss_))
-      throw InvalidProgram(readable(text({"loss '", loss_, "': block 0 has no such variable"})));
+    if (!block(0).find_var(loss_)) throw InvalidProgram(text({"loss '", loss_, "': block 0 has no such variable"}));
     if (block(0).find_var(gradient_name(loss_))) {
-      throw InvalidProgram(
-          readable(text({"loss '", loss_, "': its gradient is there already, expected a program without one"})));
+      throw InvalidProgram(text({"loss '", loss_, "': its gradient is there already, expected a program without one"}));
     }
     for (const std::string& name : options.parameters) {
       if (!block(0).find_var(name))
-        throw InvalidProgram(readable(text({"parameter '", name, "': block 0 has no such variable"})));
+        throw InvalidProgram(text({"parameter '", name, "': block 0 has no such variable"}));
     }
     std::vector<std::string> found = options.parameters;
     for (const VarDesc& one : block(0).vars) {
@@ -100,7 +98,7 @@ class Backward {
     }
     if (count != 1) {
       throw InvalidProgram(
-          readable(text({"loss '", loss_, "': a dimension of ", count, ", expected one number, as `mean` gives it"})));
+          text({"loss '", loss_, "': a dimension of ", count, ", expected one number, as `mean` gives it"}));
     }
     OpDesc begin{.outputs = {{"Out", {gradient_name(loss_)}}}, .type = "fill_constant"};
     begin.attrs = {make_attr("shape", tensor ? tensor->dims : std::vector<std::int64_t>{1}), make_attr("value", 1.0f),
@@ -110,9 +108,9 @@ class Backward {
     sums.add(std::move(begin));
     describe_block(0, 0, sums);
     if (!has_gradients_) {
-      throw InvalidProgram(readable(
+      throw InvalidProgram(
           text({"loss '", loss_, "': it depends on no parameter by operators that have gradients, expected ",
-                parameters_.empty() ? "variables with is_parameter, or parameters in the options" : "it to"})));
+                parameters_.empty() ? "variables with is_parameter, or parameters in the options" : "it to"}));
     }
     std::vector<OpDesc> ops = std::move(sums).take();
     for (const std::string& name : parameters_) {
@@ -200,9 +198,9 @@ class Backward {
                               !has_argument(one.outputs, gradient_name(name));
           if (is_read && is_written && (is_new || !path_.varies(idx, name))) continue;
           if (path_.keeps_value(idx, i, name, is_read)) continue;
-          throw InvalidProgram(readable(text({place_of(op, idx, i), ": its gradient needs a value of variable '", name,
-                                              "' that an operator has overwritten, expected one written once where "
-                                              "gradients are wanted"})));
+          throw InvalidProgram(text({place_of(op, idx, i), ": its gradient needs a value of variable '", name,
+                                     "' that an operator has overwritten, expected one written once where "
+                                     "gradients are wanted"}));
         }
       }
       for_each_argument(op.outputs, [&](const std::string& name) {

@@ -59,8 +59,7 @@ void check_types(const ProgramDesc& program, const IsKnown& is_known) {
     }
   });
   if (!unknown.empty()) {
-    throw InvalidProgram(
-        readable(text({"no operators of the types ", unknown, ": expected those of lod::operators().types()"})));
+    throw InvalidProgram(text({"no operators of the types ", unknown, ": expected those of lod::operators().types()"}));
   }
 }
 
@@ -133,9 +132,9 @@ inline std::map<std::string, std::string> find_needs(DataFlow& flow, const Progr
       if (var && !var->persistable) {
         if (var->type.type == VarType::LOD_TENSOR) needs.emplace(name, place_of(op, 0, i));
       } else if (!outside.find(name)) {
-        throw InvalidProgram(readable(
+        throw InvalidProgram(
             text({place_of(op, 0, i), ": variable '", std::string(name), "' has no value, expected one in the scope ",
-                  var ? "since it is persistable" : "since the block has no such variable"})));
+                  var ? "since it is persistable" : "since the block has no such variable"}));
       }
     }
     const Access access = flow.of(op);

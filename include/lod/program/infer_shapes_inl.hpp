@@ -87,7 +87,7 @@ class ShapeInference {
       try {
         infer_operator(op, visible);
       } catch (const std::exception& error) {
-        throw InvalidProgram(readable(text({place_with_variables(op, idx, i), ": ", error.what()})));
+        throw InvalidProgram(text({place_with_variables(op, idx, i), ": ", error.what()}));
       }
     }
   }

@@ -167,8 +167,7 @@ class Interpreter final : public detail::ProgramToRun {
     const auto add_result = [&](const std::string& name) {
       Variable* const variable = local.find(name);
       if (!variable) {
-        throw InvalidProgram(
-            detail::readable(detail::text({"fetch '", name, "': expected a variable of the program or of the scope"})));
+        throw InvalidProgram(detail::text({"fetch '", name, "': expected a variable of the program or of the scope"}));
       }
       if (variable->type() != VarType::LOD_TENSOR) static_cast<void>(variable->get<AnyLoDTensor>());  // throws
       fetched_.push_back(variable);
@@ -192,8 +191,8 @@ class Interpreter final : public detail::ProgramToRun {
     for (auto& [name, place] : needs) {
       const auto found = feeds_.find(name);
       if (found == feeds_.end()) {
-        throw InvalidProgram(detail::readable(
-            detail::text({place, ": variable '", name, "' is not a tensor of this run, which could be fed"})));
+        throw InvalidProgram(
+            detail::text({place, ": variable '", name, "' is not a tensor of this run, which could be fed"}));
       }
       found->second.needed_by = std::move(place);
     }
@@ -205,8 +204,8 @@ class Interpreter final : public detail::ProgramToRun {
     for (const auto& [name, value] : feed) {
       const auto found = feeds_.find(name);
       if (found == feeds_.end()) {
-        throw InvalidProgram(detail::readable(
-            detail::text({"feed '", name, "': expected the name of a tensor of the program that is not persistable"})));
+        throw InvalidProgram(
+            detail::text({"feed '", name, "': expected the name of a tensor of the program that is not persistable"}));
       }
       if (found->second.desc) {
         detail::check_described(value, *found->second.desc, [&name = name] {
@@ -217,8 +216,7 @@ class Interpreter final : public detail::ProgramToRun {
     for (const auto& [name, fed] : feeds_) {
       const std::string& needed_by = fed.needed_by;
       if (!needed_by.empty() && !feed.contains(name)) {
-        throw InvalidProgram(
-            detail::readable(detail::text({"feed: '", name, "' is missing, which ", needed_by, " needs"})));
+        throw InvalidProgram(detail::text({"feed: '", name, "' is missing, which ", needed_by, " needs"}));
       }
     }
   }

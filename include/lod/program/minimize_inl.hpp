@@ -133,8 +133,8 @@ class Minimizer {
     for (const ParameterGradient& pair : pairs_) {
       const TensorDesc parameter = described(pair.parameter);
       if (of.is_dense && is_row_sparse(pair.gradient)) {
-        throw InvalidProgram(detail::readable(detail::text({"parameter '", pair.parameter, "': a row-sparse gradient, ",
-                                                            "expected a dense one for the operator '", of.type, "'"})));
+        throw InvalidProgram(detail::text({"parameter '", pair.parameter, "': a row-sparse gradient, ",
+                                           "expected a dense one for the operator '", of.type, "'"}));
       }
       OpDesc op{.inputs = {{"Param", {pair.parameter}}, {"Grad", {pair.gradient}}, {"LearningRate", {rate}}},
                 .outputs = {{"ParamOut", {pair.parameter}}},
@@ -184,8 +184,8 @@ class Minimizer {
     const bool is_known =
         tensor && std::all_of(tensor->dims.begin(), tensor->dims.end(), [](std::int64_t dim) { return dim >= 0; });
     if (!is_known) {
-      throw InvalidProgram(detail::readable(
-          detail::text({"parameter '", parameter, "': expected a description with its type and shape"})));
+      throw InvalidProgram(
+          detail::text({"parameter '", parameter, "': expected a description with its type and shape"}));
     }
     return *tensor;
   }

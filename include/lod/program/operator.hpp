@@ -360,14 +360,16 @@ class Operators {
       const std::lock_guard lock(added.mutex);
       is_known = !added.by_type.try_emplace(type, std::move(op)).second;
     }
-    if (is_known) throw std::invalid_argument(detail::text({"operator '", type, "': there is one already"}));
+    if (is_known)
+      throw std::invalid_argument(detail::readable(detail::text({"operator '", type, "': there is one already"})));
   }
   /// Replaces the operator of a type in all programs that are prepared from now on, for instance by a faster one.
   /// `built_in` still returns the library's, to which the new one may leave the cases that it does not cover. Throws
   /// std::invalid_argument if there is none of that type, and if its `prepare` is empty.
   LOD_TAGGED void replace(std::string type, Operator<E> op) const {
     expect_prepare(type, op);
-    if (!find(type)) throw std::invalid_argument(detail::text({"operator '", type, "': there is none to replace"}));
+    if (!find(type))
+      throw std::invalid_argument(detail::readable(detail::text({"operator '", type, "': there is none to replace"})));
     auto& added = detail::settled_added_operators<E>();
     const std::lock_guard lock(added.mutex);
     added.by_type.insert_or_assign(std::move(type), std::move(op));
@@ -389,7 +391,8 @@ class Operators {
 
  private:
   LOD_TAGGED static void expect_prepare(const std::string& type, const Operator<E>& op) {
-    if (!op.prepare) throw std::invalid_argument(detail::text({"operator '", type, "': expected a `prepare`"}));
+    if (!op.prepare)
+      throw std::invalid_argument(detail::readable(detail::text({"operator '", type, "': expected a `prepare`"})));
   }
 };
 

@@ -109,7 +109,7 @@ class OperatorArguments {
 
   /// Throws InvalidProgram with this text, after the operator's type.
   LOD_TAGGED [[noreturn, gnu::cold, gnu::noinline]] void refuse(std::initializer_list<detail::Piece> words) const {
-    throw InvalidProgram(detail::readable(detail::text({"operator '", op_->type, "': ", detail::text(words)})));
+    throw InvalidProgram(detail::text({"operator '", op_->type, "': ", detail::text(words)}));
   }
   /// The same, for an attribute whose value is not supported.
   LOD_TAGGED [[noreturn, gnu::cold, gnu::noinline]] void refuse_attr(std::string_view name,

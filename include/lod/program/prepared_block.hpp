@@ -236,7 +236,7 @@ class PreparedBlock final : public BlockToRun {
       }
       return type->prepare(OperatorArguments(op, this));
     } catch (const InvalidProgram& error) {
-      throw InvalidProgram(detail::readable(detail::text({"block ", block_, ", operator ", i, ": ", error.what()})));
+      throw InvalidProgram(detail::text({"block ", block_, ", operator ", i, ": ", error.what()}));
     }
   }
   /// The same where tensors are on a device: an operator that the placement puts on the CPU runs there; others get
@@ -376,11 +376,11 @@ class PreparedBlock final : public BlockToRun {
     try {
       throw;
     } catch (const InvalidProgram& error) {
-      throw InvalidProgram(detail::readable(detail::text({place, ": ", error.what()})));
+      throw InvalidProgram(detail::text({place, ": ", error.what()}));
     } catch (const LimitExceeded& error) {
-      throw LimitExceeded(detail::readable(detail::text({place, ": ", error.what()})));
+      throw LimitExceeded(detail::text({place, ": ", error.what()}));
     } catch (const EndOfData& error) {
-      throw EndOfData(detail::readable(detail::text({place, ": ", error.what()})));
+      throw EndOfData(detail::text({place, ": ", error.what()}));
     } catch (...) {
       detail::with_name(place.c_str(), [] { throw; });
     }

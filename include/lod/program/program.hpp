@@ -35,7 +35,8 @@ namespace lod::inline LOD_INTERFACE {
 /// attribute, the variable.
 class InvalidProgram : public std::invalid_argument {
  public:
-  using std::invalid_argument::invalid_argument;
+  /// What is wrong, in words; a very long text loses its middle.
+  LOD_TAGGED explicit InvalidProgram(const std::string& what) : std::invalid_argument(detail::readable(what)) {}
 };
 
 /// A complex number, the value of a ScalarDesc.

@@ -92,8 +92,8 @@ LOD_PROGRAMS_INLINE ProgramDesc prune(const ProgramDesc& program, const std::vec
   }
   for (const std::string& target : targets) {
     if (!names.contains(target) && !root.find_var(target)) {
-      throw InvalidProgram(detail::readable(detail::text(
-          {"prune: target '", target, "', expected a variable of block 0, or one that is written there"})));
+      throw InvalidProgram(
+          detail::text({"prune: target '", target, "', expected a variable of block 0, or one that is written there"}));
     }
     names.insert(target);
   }

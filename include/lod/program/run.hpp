@@ -49,14 +49,16 @@ struct RunLimits {
 /// Thrown when a run has reached one of its RunLimits; this ends the run.
 class LimitExceeded : public std::runtime_error {
  public:
-  using std::runtime_error::runtime_error;
+  /// Which limit, in words; a very long text loses its middle.
+  LOD_TAGGED explicit LimitExceeded(const std::string& what) : std::runtime_error(detail::readable(what)) {}
 };
 
 /// Thrown by the operator `read` when its reader has no further step, which ends loops over the data; the reader has
 /// steps again after Reader::restart. Also thrown by `enqueue` and `dequeue` on a queue that is closed.
 class EndOfData : public std::runtime_error {
  public:
-  using std::runtime_error::runtime_error;
+  /// What has ended, in words; a very long text loses its middle.
+  LOD_TAGGED explicit EndOfData(const std::string& what) : std::runtime_error(detail::readable(what)) {}
 };
 
 /// The options of `run`.

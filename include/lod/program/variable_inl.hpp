@@ -43,9 +43,9 @@ inline AnyLoDTensor tensor_as_described(LoDTensorDesc desc, const char* what, st
   try {
     tensor = AnyLoDTensor(batch.type, std::move(lod), Shape(batch.row_shape), uninitialized, rows, resource);
   } catch (const ShapeMismatch& error) {
-    throw ShapeMismatch(readable(text({what, ": ", error.what()})));
+    throw ShapeMismatch(text({what, ": ", error.what()}));
   } catch (const std::invalid_argument& error) {
-    throw std::invalid_argument(text({what, ": ", error.what()}));
+    throw std::invalid_argument(readable(text({what, ": ", error.what()})));
   }
   const auto bytes = tensor.mutable_bytes();
   if (!bytes.empty()) std::memset(bytes.data(), 0, bytes.size());

@@ -150,8 +150,8 @@ class WindowOptions {
   }
   [[noreturn, gnu::cold, gnu::noinline]] static void refuse(const OpDesc& op, const char* name,
                                                             const std::string& expected) {
-    throw InvalidProgram(detail::readable(detail::text(
-        {"operator '", op.type, "': attribute '", name, "' has a value that is not supported, expected ", expected})));
+    throw InvalidProgram(detail::text(
+        {"operator '", op.type, "': attribute '", name, "' has a value that is not supported, expected ", expected}));
   }
   static std::size_t is_one_of(const OpDesc& op, const char* name, std::initializer_list<const char*> values) {
     const auto value = attr<std::string>(op, name, *values.begin());
