@@ -1,16 +1,18 @@
 // SPDX-License-Identifier: Apache-2.0
-// What holds for all operators, whenever they run: whatever the control word of the calling thread is, and when memory
-// runs out. A sample of each operator runs.
+// What holds for all operators, whenever they run: whatever the control word of the calling thread is, when memory runs
+// out, and however many rows without elements there are. A sample of each operator runs.
 #include "programs/one_operator.hpp"
 #include "support/callers_control.hpp"
 #include "support/count_allocations.hpp"
 #include "support/operator_programs.hpp"
 #include "support/operator_samples.hpp"
 #include "support/random_lod.hpp"
+#include "support/time_limit.hpp"
 #include <lod/run.hpp>
 
 #include <doctest/doctest.h>
 
+#include <algorithm>
 #include <atomic>
 #include <chrono>
 #include <concepts>
@@ -20,6 +22,7 @@
 #include <map>
 #include <memory>
 #include <new>
+#include <optional>
 #include <set>
 #include <stdexcept>
 #include <string>
@@ -231,6 +234,79 @@ TEST_CASE(
       }
     }
   });
+}
+
+TEST_CASE("operators, gradients: of huge numbers of rows, lines or matrices without elements return at once") {
+  const TimeLimit limit;
+  constexpr std::int64_t huge = std::int64_t{1} << 40;
+  // Where in a shape there is nothing; the first dimension is huge, and one more may be large.
+  for (const std::size_t empty : {0U, 1U, 2U, 3U}) {
+    CAPTURE(empty);
+    for (lod::OpDesc op : sample_operators()) {
+      CAPTURE(op.type);
+      const auto axis = std::ranges::find_if(
+          op.attrs, [](const lod::OpDesc::Attr& attr) { return attr.name == "axis" || attr.name == "dim"; });
+      for (int along = -1; along < (axis == op.attrs.end() ? 0 : 3); ++along) {
+        CAPTURE(along);
+        if (axis != op.attrs.end() && axis->i) axis->i = along;
+        if (axis != op.attrs.end() && axis->l) axis->l = along;
+        Sample sample(op);
+        lod::Scope scope;
+        lod::Feed feed;
+        for (lod::VarDesc& var : sample.program.blocks[0].vars) {
+          const auto described = std::exchange(var.type.lod_tensor, std::nullopt);
+          if (!described) continue;
+          std::vector<std::int64_t> dims = described->tensor.dims;
+          for (std::int64_t& dim : dims) dim = dim < 0 ? huge : dim;
+          if (dims.size() > 1) {
+            if (!var.persistable) dims[0] = huge;
+            if (dims.size() > 2 && empty == 3) dims[2] = 1 << 20;
+            dims[std::min(empty < 3 ? empty : 1U, dims.size() - 1)] = 0;
+          }
+          lod::LoD lod;
+          const std::int64_t rows = dims[0];
+          if (described->lod_level == 1) lod = lod::LoD::from_lengths({{rows / 2, 0, rows - rows / 2}});
+          if (described->lod_level == 2) lod = lod::LoD::from_lengths({{1, 2}, {rows / 2, 0, rows - rows / 2}});
+          if (dims.size() == 1 && rows > 100) continue;
+          AnyLoDTensor x(described->tensor.data_type, lod, lod::Shape(dims).without_first(), lod::uninitialized, rows);
+          std::ranges::fill(x.mutable_bytes(), std::byte{0});
+          var.persistable ? static_cast<void>(scope.var(var.name) = x) : static_cast<void>(feed.emplace(var.name, x));
+        }
+        // Larger results end in an error.
+        const auto run = [&](const std::vector<std::string>& fetch) {
+          return lod::run(lod::CpuExecutor(2), sample.program, scope,
+                          {.feed = feed,
+                           .fetch = fetch,
+                           .limits = {.steps = 10, .bytes = 1 << 22, .wait = std::chrono::microseconds(100)},
+                           .keep_values = true});
+        };
+        try {
+          const std::vector<AnyLoDTensor> results = run(sample.fetched());
+          const auto known = lod::operators().find(op.type);
+          if (!known->gradient) continue;
+          auto& block = sample.program.blocks[0];
+          std::size_t i = 0;
+          for (const std::string& name : sample.fetched()) feed.insert_or_assign(name + "@GRAD", results[i++]);
+          std::set<std::string> wanted;
+          const lod::GradientArguments::Names constants;
+          for (const lod::OpDesc& gradient : known->gradient(lod::GradientArguments(op, constants))) {
+            for (const auto& output : gradient.outputs) wanted.insert(output.arguments.begin(), output.arguments.end());
+            block.ops.push_back(gradient);
+          }
+          wanted.erase(std::string(lod::empty_variable_name));
+          std::set<std::string> others = wanted;
+          for (const auto& one : feed) others.insert(one.first);
+          for (const std::string& name : others) {
+            if (!block.find_var(name)) block.vars.push_back(tensor_var(name));
+          }
+          run({wanted.begin(), wanted.end()});
+        } catch (const std::logic_error&) {
+        } catch (const std::bad_alloc&) {
+        } catch (const lod::LimitExceeded&) {
+        }
+      }
+    }
+  }
 }
 
 TEST_CASE("programs: errors have texts of little more than 2000 bytes, however long names are") {

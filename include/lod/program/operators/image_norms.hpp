@@ -271,7 +271,7 @@ struct LocalResponse {
   /// Calls f(line) for all lines, on all threads.
   template <class E, class F>
   void for_each_line(const E& executor, const Around& in, std::int64_t bytes_of_number, const F& f) const {
-    const std::int64_t lines = in.before * in.after;
+    const std::int64_t lines = in.lines();
     launch(kernel::ForEachRange(), executor, lines, lines * in.along * bytes_of_number,
            [&](std::int64_t, std::int64_t begin, std::int64_t end) {
              for (std::int64_t i = begin; i < end; ++i) f(i);

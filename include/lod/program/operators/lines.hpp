@@ -41,7 +41,7 @@ RunOperator<E> argsort(const OperatorArguments& op) {
       auto y = call.output_bytes(out, from.data_type(), from.lod(), from.row_shape(), from.rows());
       auto* const chosen = places.template elements<std::int64_t>();
       T* const to = y.template elements<T>();
-      for (std::int64_t i = 0; i < around.before * around.after; ++i) {
+      for (std::int64_t i = 0; i < around.lines(); ++i) {
         const std::int64_t first = around.first(i);
         const auto at = [&](std::int64_t k) { return values[first + k * around.after]; };
         const auto less = [](T a, T b) { return a < b || (b != b && a == a); };  // NaN last
@@ -77,7 +77,7 @@ RunOperator<E> argsort_grad(const OperatorArguments& op) {
         }
       }
       write_added<T>(call, dx, from, [&](T* to) {
-        for (std::int64_t i = 0; i < around.before * around.after; ++i) {
+        for (std::int64_t i = 0; i < around.lines(); ++i) {
           const std::int64_t first = around.first(i);
           for (std::int64_t k = 0; k < around.along; ++k) {
             const std::int64_t place = first + k * around.after;
@@ -110,7 +110,7 @@ RunOperator<E> cumsum(const OperatorArguments& op) {
       const T* const values = some_numbers<T>(call, x, count);
       auto y = call.output_bytes(out, data_type_v<T>, is_gradient ? from.shape() : shape, from);
       T* const to = y.template elements<T>();
-      for (std::int64_t i = 0; i < around.before * around.after; ++i) {
+      for (std::int64_t i = 0; i < around.lines(); ++i) {
         Sum sum{0};
         for (std::int64_t k = 0; k < around.along; ++k) {
           const std::int64_t place = around.first(i) + (is_reversed ? around.along - 1 - k : k) * around.after;

@@ -79,7 +79,7 @@ RunOperator<E> gather_grad(const OperatorArguments& op) {
         const T* given =
             some_numbers<T>(call, dy, around.before * static_cast<std::int64_t>(parts.size()) * around.after);
         write_sums<T>(call, dx, whole, [&](double* sums) {
-          for (std::int64_t i = 0; i < around.before; ++i) {
+          for (std::int64_t i = 0; i < around.parts(); ++i) {
             for (const auto place : parts) {
               double* const to = sums + (i * around.along + place) * around.after;
               for (std::int64_t k = 0; k < around.after; ++k) to[k] += static_cast<double>(*given++);

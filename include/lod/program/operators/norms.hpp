@@ -287,7 +287,7 @@ RunOperator<E> batch_norm(const OperatorArguments& op) {
       const Workspace::Loan<Wide<T>> variances(call.executor().workspace(), is_trained ? count : 0);
       auto y = call.output_bytes(out, from.data_type(), from.lod(), from.row_shape(), from.rows());
       T* const to = y.template elements<T>();
-      const auto size = static_cast<double>(std::max<std::int64_t>(around.before * around.after, 1));
+      const auto size = static_cast<double>(std::max<std::int64_t>(around.lines(), 1));
       for_each_channel_block<T>(call.executor(), around, [&](const ChannelBlock& block) {
         in_wide_range<T>([&]<class W>(W) {
           const auto given_to = [&](const T* numbers) {
@@ -384,8 +384,7 @@ RunOperator<E> batch_norm_grad(const OperatorArguments& op) {
       if (!dx) return;
       auto out = call.output_bytes(dx, from.data_type(), from.lod(), from.row_shape(), from.rows());
       T* const to = out.template elements<T>();
-      const double share =
-          channels.is_global ? 0 : 1 / static_cast<double>(std::max<std::int64_t>(around.before * around.after, 1));
+      const double share = channels.is_global ? 0 : 1 / static_cast<double>(std::max<std::int64_t>(around.lines(), 1));
       for_each_channel_block<T>(call.executor(), around, [&](const ChannelBlock& block) {
         const auto center = block.of_channels(mean_of), inverse = block.of_channels(inverse_of);
         const auto slope =

@@ -169,6 +169,7 @@ class BatchedProduct {
   /// Calls f(i, j, k) for each product, with the places of its matrices' first numbers in X, Y and the result.
   template <class F>
   void for_each(const F& f) const {
+    if (m == 0 || n == 0) return;  // however many matrices without numbers there are
     std::int64_t place = 0;
     batch_.for_each_pair([&](std::int64_t i, std::int64_t j) {
       f(i * m * k, j * k * n, place);

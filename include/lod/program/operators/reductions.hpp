@@ -392,7 +392,7 @@ RunOperator<E> arg_extreme(const OperatorArguments& op) {
       using T = typename decltype(element)::type;
       const T* const values = call.template view<T>(x).data();
       auto y = call.output_bytes(out, type, result, along == 0 ? AnyLoDTensor() : from);
-      for (std::int64_t i = 0; i < around.before; ++i) {
+      for (std::int64_t i = 0; i < around.parts(); ++i) {
         for (std::int64_t j = 0; j < around.after; ++j) {
           const T* const first = values + i * around.along * around.after + j;
           std::int64_t best = 0;

@@ -369,6 +369,7 @@ RunOperator<E> add_position_encoding(const OperatorArguments& op) {
       const T* row = call.template view<T>(x).data();
       auto y = call.output_bytes(out, from.data_type(), from.lod(), from.row_shape(), from.rows());
       T* to = y.template elements<T>();
+      if (pairs == 0) return;  // however many rows there are
       const std::int64_t sequences = levels > 0 ? from.lod().size(levels - 1) : shape[0];
       for (std::int64_t i = 0; i < sequences; ++i) {
         const std::int64_t length = levels > 0 ? from.lod().offsets(levels - 1)[static_cast<std::size_t>(i) + 1] -

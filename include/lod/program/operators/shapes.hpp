@@ -64,7 +64,11 @@ struct Around {
       : before(part(shape, 0, axis).elements()),
         along(shape[axis]),
         after(part(shape, axis + 1, shape.size()).elements()) {}
-  /// The place of the first element of line i, of the before * after lines along the axis.
+  /// The lines along the axis: before * after, but none if they have no elements, however many there would be.
+  LOD_HOST_DEVICE std::int64_t lines() const noexcept { return along > 0 ? before * after : 0; }
+  /// The parts before the axis: none if they have no elements.
+  LOD_HOST_DEVICE std::int64_t parts() const noexcept { return along > 0 && after > 0 ? before : 0; }
+  /// The place of the first element of line i along the axis.
   LOD_HOST_DEVICE std::int64_t first(std::int64_t i) const noexcept { return i / after * along * after + i % after; }
 };
 

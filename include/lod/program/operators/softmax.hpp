@@ -110,7 +110,7 @@ RunOperator<E> softmax(const OperatorArguments& op) {
       using T = typename decltype(element)::type;
       const T* const values = call.template view<T>(x).data();
       auto y = call.output_bytes(out, from.data_type(), from.lod(), from.row_shape(), from.rows());
-      const std::int64_t rows = around.before * around.after;
+      const std::int64_t rows = around.lines();
       const SoftmaxAlong<is_log, T> one{around, values, y.template elements<T>()};
       if constexpr (operation::on_cpu<E>) {
         const std::size_t bytes = 2 * sizeof(T) * static_cast<std::size_t>(around.along);
@@ -136,7 +136,7 @@ RunOperator<E> softmax_grad(const OperatorArguments& op) {
       using T = typename decltype(element)::type;
       const T *const values = call.template view<T>(y).data(), *const given = numbers_of<T>(call, dy, from.shape());
       auto out = call.output_bytes(dx, from.data_type(), from.lod(), from.row_shape(), from.rows());
-      operation::for_each_place(call.executor(), around.before * around.after,
+      operation::for_each_place(call.executor(), around.lines(),
                                 SoftmaxGradAlong<is_log, T>{around, values, given, out.template elements<T>()});
     });
   };

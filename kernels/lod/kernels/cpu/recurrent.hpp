@@ -42,6 +42,7 @@ struct Kernel<StepStates> {
   static void run(const CpuExecutor& executor, std::int64_t rows, const Step& step) {
     using T = typename Step::value_type;
     const std::int64_t size = step.size, bytes = lod::detail::bytes_of<T>(rows, size, step.arrays);
+    if (size == 0) return;  // however many rows there are
     parallel_ranges(executor, rows, bytes, [&](std::int64_t begin, std::int64_t end) {
       for (std::int64_t row = begin; row < end; ++row) {
         for (std::int64_t column = 0; column < size; column += lanes<T>) {
