@@ -257,6 +257,26 @@ TEST_CASE("Scope: as a chain of maps") {
   }
 }
 
+TEST_CASE("Scope: however deeply scopes are nested, they go, the inner ones first") {
+  Scope outer;
+  Scope* at = &outer;
+  for (int depth = 0; depth < 1000000; ++depth) at = &at->new_scope();
+  std::string order;
+  const auto note = [&](Scope& scope, char name) {
+    scope.var("last") = std::any(std::shared_ptr<void>(nullptr, [&order, name](void*) { order += name; }));
+  };
+  note(outer.children()[0]->new_scope(), 'b');
+  note(*outer.children()[0], 'c');
+  note(*at, 'a');
+  outer.drop_all();
+  CHECK(order.back() == 'c');
+  CHECK(order.size() == 3);
+  at = &outer;
+  for (int depth = 0; depth < 1000000; ++depth) at = &at->new_scope();
+  outer.drop(*outer.children()[0]);
+  CHECK(outer.children().empty());
+}
+
 TEST_CASE("Scope: threads look for variables at a time, and fill scopes of their own") {
   Scope outer;
   for (int i = 0; i < 100; ++i) outer.var(std::to_string(i)) = i;

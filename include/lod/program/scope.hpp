@@ -48,7 +48,17 @@ class Scope {
   LOD_TAGGED Scope() = default;
   Scope(const Scope&) = delete;
   Scope& operator=(const Scope&) = delete;
-  LOD_TAGGED ~Scope() = default;
+  LOD_TAGGED ~Scope() {
+    // In the order of their creation, each after what was inside it; without recursion, however deeply they are nested.
+    while (!children_.empty()) {
+      Scope& first = children_.front();
+      if (first.children_.empty()) {
+        children_.pop_front();
+      } else {
+        children_.splice(children_.begin(), first.children_);
+      }
+    }
+  }
 
   /// @{
   /// The enclosing scope; null for an outermost one.
