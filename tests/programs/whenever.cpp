@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // What holds for all operators, whenever they run: whatever the control word of the calling thread is, when memory runs
-// out, and however many rows without elements there are. A sample of each operator runs.
+// out, and however many rows without elements, or operators, there are. A sample of each operator runs.
 #include "programs/one_operator.hpp"
 #include "support/callers_control.hpp"
 #include "support/count_allocations.hpp"
@@ -18,6 +18,7 @@
 #include <concepts>
 #include <cstddef>
 #include <cstdint>
+#include <ctime>
 #include <functional>
 #include <map>
 #include <memory>
@@ -307,6 +308,36 @@ TEST_CASE("operators, gradients: of huge numbers of rows, lines or matrices with
       }
     }
   }
+}
+
+TEST_CASE("programs: to prepare them, and to append gradients, takes time by the number of their operators") {
+  const auto chain = [](int count) {
+    std::vector<lod::OpDesc> ops;
+    for (int i = 0; i < count; ++i) {
+      ops.push_back(op("elementwise_add", {{"X", {i == 0 ? "x" : "v" + std::to_string(i - 1)}}, {"Y", {"w"}}},
+                       {{"Out", {"v" + std::to_string(i)}}}));
+    }
+    ops.push_back(op("mean", {{"X", {ops.back().outputs[0].arguments[0]}}}, {{"Out", {"loss"}}}));
+    lod::ProgramDesc program;
+    lod::BlockDesc& block = program.blocks.emplace_back();
+    block.vars = {tensor_var("w", true), tensor_var("x"), tensor_var("loss")};
+    for (int i = 0; i < count; ++i) block.vars.push_back(tensor_var("v" + std::to_string(i)));
+    block.ops = std::move(ops);
+    return program;
+  };
+  const auto time_of = [&](int count) {
+    lod::Scope scope;
+    scope.var("w") = plain<float>({1}, {1});
+    lod::ProgramDesc program = chain(count);
+    const std::clock_t begin = std::clock();
+    const lod::PreparedProgram<> prepared(lod::CpuExecutor(1), program, scope);
+    lod::append_backward(program, "loss", {.parameters = {"w"}});
+    return static_cast<double>(std::clock() - begin);
+  };
+  // Four times as many, of which each pair would be 16 times as many.
+  double least = 1000;
+  for (int attempt = 0; attempt < 5 && least > 8; ++attempt) least = std::min(least, time_of(8000) / time_of(2000));
+  CHECK(least < 10);
 }
 
 TEST_CASE("programs: errors have texts of little more than 2000 bytes, however long names are") {

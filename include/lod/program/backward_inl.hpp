@@ -113,11 +113,22 @@ class Backward {
                 parameters_.empty() ? "variables with is_parameter, or parameters in the options" : "it to"}));
     }
     std::vector<OpDesc> ops = std::move(sums).take();
+    const Names changed = changed_gradients(ops);
+    std::map<std::string, std::string, std::less<>> parameter_of;
     for (const std::string& name : parameters_) {
       std::string gradient = gradient_name(name);
-      if (changes_gradient(ops, gradient)) pairs_.push_back({name, std::move(gradient)});
+      if (!changed.contains(gradient)) continue;
+      parameter_of.emplace(gradient, name);
+      pairs_.push_back({name, std::move(gradient)});
     }
-    for (OpDesc& op : ops) set_attr(op, make_attr("op_role_var", roles(op)));
+    for (OpDesc& op : ops) {
+      std::vector<std::string> roles;
+      for_each_argument(op.outputs, [&](const std::string& name) {
+        const auto found = parameter_of.find(name);
+        if (found != parameter_of.end()) roles.insert(roles.end(), {found->second, name});
+      });
+      set_attr(op, make_attr("op_role_var", std::move(roles)));
+    }
     const auto computes_loss = [&](const OpDesc& op) { return has_argument(op.outputs, loss_); };
     const auto last = std::find_if(block(0).ops.rbegin(), block(0).ops.rend(), computes_loss);
     if (last != block(0).ops.rend()) set_attr(*last, make_attr("op_role", OpRole::FORWARD | OpRole::LOSS));
@@ -125,15 +136,6 @@ class Backward {
     set_attr(*std::ranges::find_if(block(0).ops,
                                    [&](const OpDesc& op) { return has_argument(op.outputs, gradient_name(loss_)); }),
              make_attr("op_role", OpRole::BACKWARD | OpRole::LOSS));
-  }
-  std::vector<std::string> roles(const OpDesc& op) const {
-    std::vector<std::string> names;
-    for_each_argument(op.outputs, [&](const std::string& name) {
-      for (const ParameterGradient& pair : pairs_) {
-        if (pair.gradient == name) names.insert(names.end(), {pair.parameter, pair.gradient});
-      }
-    });
-    return names;
   }
 
   /// Describes the gradients of a block's operators, the last first, for block `target`.
@@ -280,15 +282,16 @@ class Backward {
     }
     std::vector<OpDesc> ops = std::move(inner).take();
     std::vector<std::string> within;
+    const Names written = changed_gradients(ops);
     for (const std::string& name : changed) {
       const bool is_read =
           std::ranges::any_of(ops, [&](const OpDesc& one) { return has_argument(one.inputs, gradient_name(name)); });
-      if (is_read || changes_gradient(ops, gradient_name(name))) within.push_back(gradient_name(name));
+      if (is_read || written.contains(gradient_name(name))) within.push_back(gradient_name(name));
     }
     OpDesc gradient = gradient_of(op, made);
     gradient.inputs.push_back({"Out@GRAD", within});
     gradient.outputs = {{"X@GRAD", gradients_where(op.input("X"), [&](const std::string& name) {
-                           return path_.is_wanted(idx, name) && changes_gradient(ops, gradient_name(name));
+                           return path_.is_wanted(idx, name) && written.contains(gradient_name(name));
                          })}};
     set_attr(gradient, make_attr("original_output_grad", std::move(within)));
     append(made, forward, std::move(ops));
@@ -319,9 +322,10 @@ class Backward {
     std::vector<OpDesc> ops = std::move(inner).take();
     OpDesc gradient = gradient_of(op, made);
     gradient.inputs.push_back({"Out@GRAD", gradients_where(op.output("Out"), is_written)});
+    const Names written = changed_gradients(ops);
     gradient.outputs = {{"Input@GRAD", gradients_where(op.input("Input"), [&](const std::string& name) {
                            return path_.is_wanted(idx, name) && !is_written(name) &&
-                                  changes_gradient(ops, gradient_name(name));
+                                  written.contains(gradient_name(name));
                          })}};
     append(made, forward, std::move(ops), outside);
     sums.add(std::move(gradient));
@@ -363,12 +367,13 @@ class Backward {
                                  return path_.is_wanted(idx, name);
                                })});
     const auto any = [](const std::string&) { return true; };
+    const Names written = changed_gradients(ops);
     std::vector<std::string> of_states = gradients_where(
         op.input("initial_states"), [&](const std::string& name) { return path_.is_wanted(idx, name); });
     gradient.outputs = {{"inputs@GRAD", gradients_where(op.input("inputs"), any)},
                         {"initial_states@GRAD", gradients_where(op.input("initial_states"), any)},
                         {"parameters@GRAD", gradients_where(op.input("parameters"), [&](const std::string& name) {
-                           return changes_gradient(ops, gradient_name(name));
+                           return written.contains(gradient_name(name));
                          })}};
     append(made, forward, std::move(ops));
     sums.add(std::move(gradient));

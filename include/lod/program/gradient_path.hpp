@@ -101,9 +101,9 @@ class GradientPath {
                const Names& constants, Find find_type)
       : program_(program), find_(find_type), places_(program.blocks.size(), {-1, 0}) {
     for (const BlockDesc& block : program.blocks) {
-      Names& own = own_.emplace_back();
+      auto& own = own_.emplace_back();
       for (const VarDesc& var : block.vars) {
-        own.insert(var.name);
+        own.emplace(var.name, Own{var.persistable, var.type.type == VarType::LOD_TENSOR_ARRAY});
         if (var.stop_gradient) constants_.insert({block.idx, var.name});
       }
     }
@@ -123,8 +123,7 @@ class GradientPath {
   /// The variable that a name in a block stands for.
   Key find(std::int32_t block, std::string_view name) const {
     for (std::int32_t idx = block; idx != -1; idx = at(idx).parent_idx) {
-      if (!own_[static_cast<std::size_t>(idx)].contains(name)) continue;
-      return {at(idx).find_var(name)->persistable ? 0 : idx, std::string(name)};
+      if (const Own* const own = own_of(idx, name)) return {own->is_persistable ? 0 : idx, std::string(name)};
     }
     return {block, std::string(name)};
   }
@@ -136,6 +135,7 @@ class GradientPath {
     return varying_.contains(key) && wanted_.contains(key);
   }
   bool is_array(std::int32_t block, std::string_view name) const {
+    if (const Own* const own = own_of(block, name)) return own->is_array;
     const VarDesc* const var = program_.find_var(name, block);
     return var && var->type.type == VarType::LOD_TENSOR_ARRAY;
   }
@@ -229,10 +229,8 @@ class GradientPath {
           is_written_before = is_written_before || k < i || (k == i && !is_read);
         }
         if (is_written) return !is_in_place && !is_written_before;
-      } else {
-        for (std::size_t k = is_read ? i : i + 1; k < count; ++k) {
-          if (overwrites(block, k, key)) return false;
-        }
+      } else if (overwrites_from(block, is_read ? i : i + 1, key)) {
+        return false;
       }
       if (block == key.first || block == 0) return true;
       std::tie(block, i) = place_of_block(block);
@@ -241,6 +239,16 @@ class GradientPath {
   }
 
  private:
+  /// What is known of a variable that a block describes.
+  struct Own {
+    bool is_persistable, is_array;
+  };
+
+  const Own* own_of(std::int32_t block, std::string_view name) const {
+    const auto& own = own_[static_cast<std::size_t>(block)];
+    const auto found = own.find(name);
+    return found == own.end() ? nullptr : &found->second;
+  }
   template <class F>
   static void repeat(const std::set<Key>& found, const F& step) {
     std::size_t before = 0;
@@ -304,6 +312,19 @@ class GradientPath {
     if (control_flow_of(op) == ControlFlow::RECURRENCE && writes(block, i, key)) return true;
     for (std::size_t k = 0; k < at(inner).ops.size(); ++k) {
       if (overwrites(inner, k, key)) return true;
+    }
+    return false;
+  }
+  /// Whether an operator of a block, from number `first` on, overwrites a variable that operators write.
+  bool overwrites_from(std::int32_t block, std::size_t first, const Key& key) const {
+    const std::vector<Place>& writers = writers_.find(key)->second;
+    const auto is_inside = [block](const Place& place) { return place.first != block; };
+    if (std::ranges::none_of(writers, is_inside)) {  // of those, only these
+      return std::ranges::any_of(
+          writers, [&](const Place& place) { return place.second >= first && overwrites(block, place.second, key); });
+    }
+    for (std::size_t k = first; k < at(block).ops.size(); ++k) {
+      if (overwrites(block, k, key)) return true;
     }
     return false;
   }
@@ -408,9 +429,9 @@ class GradientPath {
 
   const ProgramDesc& program_;
   Find find_;
-  std::vector<Names> own_;                     // names of each block
-  std::vector<Place> places_;                  // of the operators that own the blocks
-  std::map<Key, std::vector<Place>> writers_;  // the operators that write a variable
+  std::vector<std::map<std::string, Own, std::less<>>> own_;  // variables of each block
+  std::vector<Place> places_;                                 // of the operators that own the blocks
+  std::map<Key, std::vector<Place>> writers_;                 // the operators that write a variable
   std::set<Key> parameters_, constants_, varying_, wanted_, read_;
   std::map<std::string, std::function<DescribeGradient>, std::less<>> gradients_;
 };

@@ -14,6 +14,7 @@
 #include <cstdint>
 #include <iterator>
 #include <map>
+#include <set>
 #include <span>
 #include <string>
 #include <string_view>
@@ -70,13 +71,17 @@ std::vector<std::string> gradients_where(std::span<const std::string> variables,
   }
   return names;
 }
-/// Whether one of the operators writes a gradient. The gradient of a branch also changes, in place, the gradients of
+/// The gradients that one of the operators writes. The gradient of a branch also changes, in place, the gradients of
 /// what the branch writes.
-inline bool changes_gradient(const std::vector<OpDesc>& ops, const std::string& gradient) {
-  return std::ranges::any_of(ops, [&](const OpDesc& op) {
-    if (has_argument(op.outputs, gradient)) return true;
-    return op.type == "conditional_block_grad" && std::ranges::count(op.input("Out@GRAD"), gradient) > 0;
-  });
+inline std::set<std::string, std::less<>> changed_gradients(const std::vector<OpDesc>& ops) {
+  std::set<std::string, std::less<>> changed;
+  for (const OpDesc& op : ops) {
+    for_each_argument(op.outputs, [&](const std::string& name) { changed.insert(name); });
+    if (op.type != "conditional_block_grad") continue;
+    const auto of_branch = op.input("Out@GRAD");
+    changed.insert(of_branch.begin(), of_branch.end());
+  }
+  return changed;
 }
 
 /// Operators that compute gradients, in order. If several write the same gradient, each writes a part under a name of

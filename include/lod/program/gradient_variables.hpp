@@ -4,6 +4,7 @@
 #pragma once
 
 #include <lod/core/desc.hpp>
+#include <lod/core/name_hash.hpp>
 #include <lod/core/target.hpp>
 #include <lod/program/gradient.hpp>
 #include <lod/program/gradient_sums.hpp>
@@ -47,8 +48,17 @@ class GradientVariables {
     Names described = outside, row_sparse;
     for (const VarDesc& var : block.vars) described.insert(var.name);
     std::vector<VarDesc> vars;
+    NameMap<const VarDesc*> visible;
+    for_each_visible_block(program, forward, [&](const BlockDesc& seen) {
+      for (const VarDesc& var : seen.vars) visible.emplace(var.name, &var);  // the nearest one first
+      return false;
+    });
+    const auto find = [&](const std::string& name) -> const VarDesc* {
+      const auto found = visible.find(variable_of(name));
+      return found == visible.end() ? nullptr : found->second;
+    };
     const auto describe = [&](const std::string& name, bool is_sparse) {
-      const VarDesc* const var = program.find_var(variable_of(name), forward);
+      const VarDesc* const var = find(name);
       if (described.insert(name).second) vars.push_back(described_as(name, var, is_sparse));
     };
     for (const OpDesc& op : ops) {
@@ -56,14 +66,14 @@ class GradientVariables {
       // elements.
       for_each_argument(op.inputs, [&](const std::string& name) {
         if (!name.ends_with(gradient_suffix)) return;
-        const VarDesc* const var = program.find_var(variable_of(name), forward);
+        const VarDesc* const var = find(name);
         if (target != 0 || (var && var->type.type == VarType::LOD_TENSOR_ARRAY)) describe(name, false);
       });
       for (const OpDesc::Var& output : op.outputs) {
         for (std::size_t k = 0; k < output.arguments.size(); ++k) {
           const std::string& name = output.arguments[k];
           if (name.find(gradient_suffix) == std::string::npos) continue;
-          const bool is_sparse = lists_rows(op, output, k, program.find_var(variable_of(name), forward), row_sparse);
+          const bool is_sparse = lists_rows(op, output, k, find(name), row_sparse);
           if (is_sparse) row_sparse.insert(name);
           describe(name, is_sparse);
         }

@@ -483,7 +483,7 @@ LOD_TAGGED M decode(std::string_view bytes) {
 
 /// Replaces `message` by the one in `bytes` and reuses its memory. Throws ParseError and then leaves `message` as it
 /// was; for that, the bytes are read twice, and checked the first time. They must not be part of `message`, nor change
-/// meanwhile.
+/// meanwhile. If memory runs out, `message` is a part of the new one; the call can be repeated.
 template <proto::Message M>
 LOD_TAGGED void decode(std::string_view bytes, M& message) {
   proto::detail::replace_message(bytes, message);
