@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // What values keep: assigned, moved or swapped to themselves they are as before; and texts of errors, and of tensors in
 // streams, are as long and as written as they should be, whatever comes from outside.
+#include "support/callers_control.hpp"
 #include "support/same_bits.hpp"
 #include <lod/any_tensor.hpp>
 #include <lod/core/buffer.hpp>
@@ -177,4 +178,26 @@ TEST_CASE("operator<<: writes the same in every locale and base, and leaves the 
   out << std::setprecision(9) << reals << std::fixed << std::setprecision(1) << reals;
   CHECK(out.str().find("[1234567.5, 0.25]") != std::string::npos);
   CHECK(out.str().find("[1234567.5, 0.2]") != std::string::npos);
+}
+
+TEST_CASE("operator<<: writes the same numbers for any control word of the caller") {
+  const auto reals = LoDTensor<double>::from_values(LoD(), {}, {0.1, 5e-324, 1e23, -1e-310});
+  const auto floats = LoDTensor<float>::from_values(LoD(), {}, {0.3F, 1e-45F, -1e-40F});
+  const auto halves = LoDTensor<lod::float16>::from_values(LoD(), {}, {lod::float16(6e-8F), lod::float16(0.1F)});
+  SelectedRows<float> rows({1}, 3, {1});
+  rows.value().data()[0] = 1e-45F;
+  const auto check = [](const auto& x) {
+    const std::string expected = text_in_classic_locale(x);
+    lod_test::for_each_control([&](int rounding, bool flushes) {
+      const lod_test::CallersControl control(rounding, flushes);
+      const unsigned before = lod_test::control_word();
+      CHECK(text_in_classic_locale(x) == expected);
+      CHECK(lod_test::control_word() == before);
+    });
+  };
+  check(reals);
+  check(reals.view());
+  check(floats);
+  check(halves);
+  check(rows);
 }

@@ -7,6 +7,7 @@
 
 #include <lod/core/target.hpp>
 
+#include <cfenv>
 #include <cstdint>
 
 namespace lod::inline LOD_INTERFACE::detail::inline LOD_TARGET {
@@ -60,6 +61,24 @@ class FloatingPointControl {
  private:
   Word before_;
   Word set_;  // the bits that differ
+};
+
+/// Sets the standard control word, and also rounding to nearest for what does not follow that word on x86-64: long
+/// double, and functions of the C library that ask for the mode, as those do that print numbers.
+class StandardArithmetic {
+ public:
+  StandardArithmetic() noexcept : before_(std::fegetround()) {
+    if (before_ != FE_TONEAREST) std::fesetround(FE_TONEAREST);
+  }
+  StandardArithmetic(const StandardArithmetic&) = delete;
+  StandardArithmetic& operator=(const StandardArithmetic&) = delete;
+  ~StandardArithmetic() {
+    if (before_ != FE_TONEAREST) std::fesetround(before_);
+  }
+
+ private:
+  FloatingPointControl standard_;  // the first that is set, and the last that is restored
+  int before_;
 };
 
 }  // namespace lod::inline LOD_INTERFACE::detail::inline LOD_TARGET

@@ -6,6 +6,7 @@
 
 #include <lod/core/data_type.hpp>
 #include <lod/core/device.hpp>
+#include <lod/core/floating_point_control.hpp>
 #include <lod/core/lod_index.hpp>
 #include <lod/core/lod_tensor.hpp>
 #include <lod/core/lod_view.hpp>
@@ -245,6 +246,9 @@ class PlainNumbers : public std::ostringstream {
     precision(like.precision());
     setf(like.flags() & floatfield, floatfield);
   }
+
+ private:
+  StandardArithmetic standard_;  // or digits would follow the caller's mode of rounding, and subnormal ones be 0
 };
 
 /// Writes values as nested lists. For a tensor with more than `plenty` elements, rows or sequences of a level, lists

@@ -284,9 +284,9 @@ template <class E>
 LOD_TAGGED std::function<RunOperator<E>(const OperatorArguments&)> with_standard_control(
     std::function<RunOperator<E>(const OperatorArguments&)> prepare) {
   return [prepare = std::move(prepare)](const OperatorArguments& op) -> RunOperator<E> {
-    const FloatingPointControl standard;
+    const StandardArithmetic standard;
     return [run = prepare(op)](OperatorCall<E>& call) {
-      const FloatingPointControl standard_again;
+      const StandardArithmetic standard_again;
       run(call);
     };
   };
