@@ -283,32 +283,32 @@ TEST_CASE("the parameter, the states and the gradient of an optimizer do not ove
 
 TEST_CASE("a list of ids or boundaries in the memory of an output is refused, or was read before that is written") {
   for_each_executor([](const auto& executor) {
-    using Ids = LoDTensor<std::int64_t>;
-    const Ids x = Ids::from_values(LoD::from_lengths({{2, 1, 3}}), {}, {10, 11, 12, 13, 14, 15});
-    const auto list_in = [](const Ids& tensor, std::size_t size) {
+    using List = LoDTensor<std::int64_t>;
+    const List x = List::from_values(LoD::from_lengths({{2, 1, 3}}), {}, {10, 11, 12, 13, 14, 15});
+    const auto list_in = [](const List& tensor, std::size_t size) {
       return std::span<const std::int64_t>(tensor.data(), size);
     };
     const auto refused = [](const char* text, const auto& output, const auto& call) {
-      const Ids before = output();
+      const List before = output();
       CHECK_THROWS_WITH_AS(call(), text, std::invalid_argument);
       CHECK(same_bits(output(), before));
     };
-    std::vector<Ids> parts(3);
-    for (Ids& part : parts) {
-      part = Ids::from_values(LoD(), {}, {1, 2, 7, 7});
+    std::vector<List> parts(3);
+    for (List& part : parts) {
+      part = List::from_values(LoD(), {}, {1, 2, 7, 7});
       refused(
           "split_at: an output overlaps boundaries, expected memory of its own", [&] { return part; },
           [&] { lod::split_at_into(executor, x, list_in(part, 2), parts); });
     }
     SelectedRows<std::int64_t> g({0, 1, 2}, 6, {});
-    g.value() = Ids::from_values(LoD(), {}, {5, 2, 5});
+    g.value() = List::from_values(LoD(), {}, {5, 2, 5});
     const auto values = [&] { return g.value(); };
     refused("from_dense: the output overlaps rows, expected memory of its own", values,
             [&] { lod::from_dense_into(executor, x, list_in(g.value(), 3), g); });
     refused("to_dense_grad: the output overlaps rows, expected memory of its own", values,
             [&] { lod::to_dense_grad_into(executor, x, list_in(g.value(), 3), g); });
     SelectedRows<std::int64_t> dy({2, 5}, 6, {});
-    dy.value() = Ids::from_values(LoD(), {}, {7, 8});
+    dy.value() = List::from_values(LoD(), {}, {7, 8});
     refused("merge_add_grad: the output overlaps rows, expected memory of its own", values,
             [&] { lod::merge_add_grad_into(executor, dy, list_in(g.value(), 3), g); });
     refused("merge_average_grad: the output overlaps rows, expected memory of its own", values,

@@ -232,11 +232,12 @@ void pool_sequence_extremes(const CpuExecutor& executor, const T* x, const Segme
   const std::int64_t most_chunks = (long_ones.longest() + step - 1) / step;
   const Workspace::Loan<T> bests(executor.workspace(), most_chunks * row_size);
   const Workspace::Loan<std::int64_t> rows_of_bests(executor.workspace(), index ? most_chunks * row_size : 0);
+  const auto places_of = [&places](int thread) { return places(thread); };
   // For `length` rows from `first` on.
-  const auto pool = [=, &places](std::int64_t first, std::int64_t length, T* best, std::int64_t* rows, int thread) {
+  const auto pool = [=](std::int64_t first, std::int64_t length, T* best, std::int64_t* rows, int thread) {
     const ContiguousRows<T> from{x + first * row_size, row_size, numbers - first * row_size};
     if constexpr (with_index) {
-      Place<T>* const place = places(thread);
+      Place<T>* const place = places_of(thread);
       pool_extremes_and_places<minimum>(from, length, row_size, best, place);
       for (std::int64_t column = 0; column < row_size; ++column) rows[column] = first + place[column];
     } else {
@@ -319,7 +320,7 @@ void pool_sequence_extremes(const CpuExecutor& executor, const T* x, const Segme
     T* const out = y + i * row_size;
     const ContiguousRows<T> winners{bests.data(), row_size, chunks * row_size};
     if constexpr (with_index) {
-      Place<T>* const place = places(0);
+      Place<T>* const place = places_of(0);
       pool_extremes_and_places<minimum>(winners, chunks, row_size, out, place);
       for (std::int64_t column = 0; column < row_size; ++column) {
         index[i * row_size + column] = rows_of_bests[place[column] * row_size + column];
