@@ -297,10 +297,7 @@ void sort_short_rows(const T* x, const Segments& sequences, std::int64_t begin, 
                      const One& one) {
   constexpr std::int64_t width = lanes<RowNumber<T>>;
   for_each_tile<width>(
-      sequences, begin, end, tallest_of_rows<T>,
-      kept < tile_rows    ? 50
-      : has_narrow_key<T> ? 25
-                          : 20,
+      sequences, begin, end, tallest_of_rows<T>, kept < tile_rows ? 40 : 20,
       [&](std::int64_t i, std::int64_t settled) {
         const std::int64_t at = parts.begin(i);
         return sort_tiles_of_rows<kept>(x, sequences, i, end, settled, descending, count, output, y ? y + at : nullptr,
