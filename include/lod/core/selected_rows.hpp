@@ -28,13 +28,24 @@ namespace detail {
 /// Throws OutOfRange unless every id is in [least, height); `least` is 0 or -1. `what` begins the text.
 LOD_TAGGED inline void check_row_ids(std::span<const std::int64_t> rows, std::int64_t height, const char* what,
                                      std::int64_t least = 0) {
-  // All of them at once, vectorized: the top bit is set if an id is negative or beyond the last.
+  // Without a branch for each: the top bit is set if an id is negative or beyond the last. Some at a time, since -O2
+  // makes vectors only of loops whose number of turns is known.
   const auto last = static_cast<std::uint64_t>(height) - 1;
-  std::uint64_t wrong = 0;
-  for (const std::int64_t row : rows) {
+  const auto wrong_bit = [=](std::int64_t row) {
     const auto id = static_cast<std::uint64_t>(row);
-    wrong |= (id - static_cast<std::uint64_t>(least)) | (last - id);
+    return (id - static_cast<std::uint64_t>(least)) | (last - id);
+  };
+  constexpr std::size_t some = 64;
+  std::uint64_t wrong = 0;
+  std::size_t begin = 0;
+  if (rows.size() >= some) {
+    std::uint64_t of_some[some] = {};
+    for (; begin + some <= rows.size(); begin += some) {
+      for (std::size_t i = 0; i < some; ++i) of_some[i] |= wrong_bit(rows[begin + i]);
+    }
+    for (const std::uint64_t one : of_some) wrong |= one;
   }
+  for (; begin < rows.size(); ++begin) wrong |= wrong_bit(rows[begin]);
   if (wrong >> 63 == 0) return;
   for (std::size_t i = 0; i < rows.size(); ++i) {
     if (rows[i] < least || rows[i] >= height) {

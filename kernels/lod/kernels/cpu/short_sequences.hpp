@@ -183,7 +183,7 @@ class ShortSequences<float> {
   template <bool minimum>
   struct Extremes {
     static __m512 join(__m512 a, __m512 b) noexcept { return minimum ? _mm512_min_ps(a, b) : _mm512_max_ps(a, b); }
-    __m512 read(const float* x, std::uint32_t mask) noexcept {
+    [[gnu::always_inline]] __m512 read(const float* x, std::uint32_t mask) noexcept {
       const __m512 numbers = _mm512_mask_loadu_ps(_mm512_set1_ps(last), static_cast<__mmask16>(mask), x);
       unordered = unordered | _mm512_cmp_ps_mask(numbers, numbers, _CMP_UNORD_Q);
       constexpr int negative_zero = 0x04;
@@ -206,10 +206,12 @@ class ShortSequences<float> {
 
   /// Lane k of the result joins the numbers of sequence i + k.
   template <class Rule>
-  __m512 reduce(std::int64_t i, const Lengths& lengths, Rule& rule) const noexcept {
+  __m512 reduce(std::int64_t i, const Lengths& lengths, Rule& given) const noexcept {
+    Rule rule = given;  // in registers
     alignas(64) std::uint32_t masks[short_sequences];
     _mm512_store_si512(masks, lengths.masks());
     __m512 parts[short_sequences];
+#  pragma GCC unroll 16
     for (std::int64_t k = 0; k < short_sequences; ++k) parts[k] = rule.read(start(i, k), masks[k]);
     const auto read_rest = [&](std::int64_t k) {
       parts[k] = rule.join(parts[k], rule.read(x_ + (offsets_[i + k] + 16), masks[k] >> 16));
@@ -219,20 +221,24 @@ class ShortSequences<float> {
     } else {
       for (std::int64_t k = 0; k < short_sequences; ++k) read_rest(k);
     }
+    given = rule;
     return fold(parts, rule);
   }
   /// Joins the lanes of each of sixteen parts by the tree of sum_tree.hpp: lane k of the result is that of part k.
   template <class Rule>
   static __m512 fold(const __m512* parts, const Rule&) noexcept {
     __m512 eights[8], fours[4], twos[2];  // of parts k and k + 8; of four parts; of eight
+#  pragma GCC unroll 16
     for (int k = 0; k < 8; ++k) {
       eights[k] = Rule::join(_mm512_shuffle_f32x4(parts[k], parts[k + 8], 0x44),
                              _mm512_shuffle_f32x4(parts[k], parts[k + 8], 0xEE));
     }
+#  pragma GCC unroll 16
     for (int k = 0; k < 4; ++k) {
       fours[k] = Rule::join(_mm512_shuffle_f32x4(eights[k], eights[k + 4], 0x88),
                             _mm512_shuffle_f32x4(eights[k], eights[k + 4], 0xDD));
     }
+#  pragma GCC unroll 16
     for (int k = 0; k < 2; ++k) {
       const __m512d a = _mm512_castps_pd(fours[k]), b = _mm512_castps_pd(fours[k + 2]);
       twos[k] = Rule::join(_mm512_castpd_ps(_mm512_unpacklo_pd(a, b)), _mm512_castpd_ps(_mm512_unpackhi_pd(a, b)));
@@ -458,8 +464,10 @@ class ShortSequences<float> {
     };
     __m256 parts[short_sequences];
     if (lengths.within_a_vector()) {
+#  pragma GCC unroll 16
       for (std::int64_t k = 0; k < short_sequences; ++k) parts[k] = rule.read(at(k), 0);
     } else {
+#  pragma GCC unroll 16
       for (std::int64_t k = 0; k < short_sequences; ++k) parts[k] = read(at(k));
     }
     return fold(parts, rule);
@@ -469,10 +477,12 @@ class ShortSequences<float> {
   template <class Rule>
   static __m256 fold(const __m256* parts, const Rule&) noexcept {
     __m256 fours[4], twos[2];  // four lanes each of parts k and k + 4; two lanes each of four parts
+#  pragma GCC unroll 16
     for (int k = 0; k < 4; ++k) {
       fours[k] = Rule::join(_mm256_permute2f128_ps(parts[k], parts[k + 4], 0x20),
                             _mm256_permute2f128_ps(parts[k], parts[k + 4], 0x31));
     }
+#  pragma GCC unroll 16
     for (std::size_t k = 0; k < 2; ++k) {
       const __m256d a = _mm256_castps_pd(fours[2 * k]), b = _mm256_castps_pd(fours[2 * k + 1]);
       twos[k] = Rule::join(_mm256_castpd_ps(_mm256_unpacklo_pd(a, b)), _mm256_castpd_ps(_mm256_unpackhi_pd(a, b)));
