@@ -29,9 +29,14 @@ elseif(NOT CMAKE_OBJCOPY OR NOT linker_options MATCHES "--force-group-allocation
 else()
   target_compile_definitions(lodtensor_cpu PRIVATE LOD_HAS_WIDER_SETS)
   # The inline namespace of the interface's version (core/version.hpp), as it is in the names of object code.
-  set(interface "v${PROJECT_VERSION_MAJOR}_${PROJECT_VERSION_MINOR}")
-  string(LENGTH "${interface}" interface_length)
-  string(PREPEND interface "${interface_length}")
+  foreach(interface IN ITEMS "" _debug_containers)
+    string(PREPEND interface "v${PROJECT_VERSION_MAJOR}_${PROJECT_VERSION_MINOR}")
+    string(LENGTH "${interface}" interface_length)
+    foreach(set IN ITEMS avx2 avx512)
+      list(APPEND kept_names_${set}
+        "--keep-global-symbol=_ZN3lod${interface_length}${interface}8compiled*run_by_${set}*")
+    endforeach()
+  endforeach()
   set(lodtensor_cpu_avx2 -mavx2 -mfma -mf16c -mbmi -mbmi2 -mpopcnt)
   set(lodtensor_cpu_avx512 ${lodtensor_cpu_avx2} -mavx512f -mavx512bw -mavx512dq -mavx512vl)
   foreach(set IN ITEMS avx2 avx512)
@@ -51,7 +56,7 @@ else()
       set(object "${CMAKE_CURRENT_BINARY_DIR}/${type}_${set}.o")
       add_custom_command(OUTPUT "${object}"
         COMMAND "${CMAKE_LINKER}" -r --force-group-allocation -o "${object}" "$<TARGET_OBJECTS:${target}>"
-        COMMAND "${CMAKE_OBJCOPY}" --wildcard --keep-global-symbol=_ZN3lod${interface}8compiled*run_by_${set}* "${object}"
+        COMMAND "${CMAKE_OBJCOPY}" --wildcard ${kept_names_${set}} "${object}"
         DEPENDS "$<TARGET_OBJECTS:${target}>" VERBATIM)
       target_sources(lodtensor_cpu PRIVATE "${object}")
     endforeach()

@@ -63,13 +63,13 @@ def counted(number, noun):
 
 def short_name(value):
     """The type as users write it: without the inline namespace of the interface's version, and without the CPU."""
-    name = re.sub(r"\bv\d+_\d+::", "", get_basic_type(value.type).name)
+    name = re.sub(r"\bv\d+_\d+\w*::", "", get_basic_type(value.type).name)
     return name.replace(", lod::Cpu>", ">").replace("BasicAnyLoDTensor<lod::Cpu>", "AnyLoDTensor")
 
 
 def member_type(value, name):
     """The type `name` in the versioned namespace of the library that the type of `value` is in."""
-    namespace = re.match(r"(lod::(?:v\d+_\d+::)?)", get_basic_type(value.type).name).group(1)
+    namespace = re.match(r"(lod::(?:v\d+_\d+\w*::)?)", get_basic_type(value.type).name).group(1)
     return gdb.lookup_type(namespace + name)
 
 
@@ -457,7 +457,7 @@ PRINTERS = {
 def register():
     collection = gdb.printing.RegexpCollectionPrettyPrinter("lodtensor")
     for name, printer in PRINTERS.items():
-        collection.add_printer(name, rf"^lod::(v\d+_\d+::)?{name}(<.*>)?$", printer)
+        collection.add_printer(name, rf"^lod::(v\d+_\d+\w*::)?{name}(<.*>)?$", printer)
     gdb.printing.register_pretty_printer(gdb.current_objfile(), collection, replace=True)
 
 

@@ -17,8 +17,14 @@
 
 // All names of the library are in an inline namespace of the interface's version, which nobody writes: so two versions
 // of the library in one program, one of them in a plugin, say, do not meet. While the major number is 0, the minor one
-// counts.
-#define LOD_INTERFACE_JOINED(major, minor) v##major##_##minor
+// counts. Files with libstdc++'s debug mode have a namespace of their own, too: containers have other members there,
+// and so has each class of the library that holds one, such as the workspace of executors. What one file hands to one
+// of the other kind does not link.
+#ifdef _GLIBCXX_DEBUG
+#  define LOD_INTERFACE_JOINED(major, minor) v##major##_##minor##_debug_containers
+#else
+#  define LOD_INTERFACE_JOINED(major, minor) v##major##_##minor
+#endif
 #define LOD_INTERFACE_JOIN(major, minor) LOD_INTERFACE_JOINED(major, minor)
 #define LOD_INTERFACE LOD_INTERFACE_JOIN(LOD_VERSION_MAJOR, LOD_VERSION_MINOR)
 /// @endcond
