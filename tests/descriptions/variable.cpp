@@ -161,6 +161,23 @@ TEST_CASE("Variable: an assignment takes over what it holds, and keeps its name"
   CHECK(Variable(y).name() == "y");
 }
 
+TEST_CASE("Variable: assigned to itself, or an element of what it holds, it has that") {
+  const auto pair = [] {
+    return Variable(std::vector<Variable>{Variable(LoDTensor<float>({3})), Variable(std::string("text"))});
+  };
+  Variable x = pair();
+  Variable& same = x;
+  x = std::move(same);
+  x = same;
+  REQUIRE(x.get<std::vector<Variable>>().size() == 2);
+  x = std::move(x.get<std::vector<Variable>>()[0]);
+  CHECK(x.type() == VarType::LOD_TENSOR);
+  CHECK(x.get<AnyLoDTensor>().rows() == 3);
+  x = pair();
+  x = x.get<std::vector<Variable>>()[1];
+  CHECK(x.get<std::string>() == "text");
+}
+
 TEST_CASE("Variable: copies share the memory of tensors") {
   Variable x(LoDTensor<float>({2}));
   const Variable copy = x;

@@ -84,10 +84,9 @@ struct NameOfContents {
 LOD_PROGRAMS_INLINE Variable::Variable(const Variable&) = default;
 LOD_PROGRAMS_INLINE Variable::Variable(Variable&&) noexcept = default;
 LOD_PROGRAMS_INLINE Variable& Variable::operator=(Variable&& other) noexcept {
-  if (this != &other) {  // some of the contents would be empty afterwards
-    type_ = other.type_;
-    contents_ = std::move(other.contents_);
-  }
+  Contents taken = std::move(other.contents_);  // `other` may be this variable, or an element of its contents
+  type_ = other.type_;
+  contents_ = std::move(taken);
   return *this;
 }
 LOD_PROGRAMS_INLINE Variable::~Variable() = default;
