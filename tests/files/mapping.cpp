@@ -103,6 +103,16 @@ TEST_CASE("File: tensors keep the mapping alive, whatever becomes of the file") 
   CHECK(!is_mapped(copied.data(), path));
 }
 
+TEST_CASE("File: one that was moved from is still open") {
+  const TemporaryFolder folder;
+  lod::save(folder / "x", {{"x", counted()}});
+  lod::File file = lod::File::open(folder / "x"), other = std::move(file);
+  CHECK(file.names() == other.names());
+  CHECK(file.tensor<std::int64_t>("x").rows() == counted().rows());
+  file = std::move(other);
+  CHECK(other.contains("x"));
+}
+
 TEST_CASE("File: opening and mapping take memory by the number of variables and sequences, not of values") {
   const TemporaryFolder folder;
   const lod::LoD lod = lod::LoD::from_lengths({{1000, 3}});

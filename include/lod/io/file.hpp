@@ -59,6 +59,11 @@ class File {
   /// sizes. Throws std::system_error if it cannot be opened, ParseError if it is not such a file.
   static File open(std::string path) { return File(detail::FileIndex::open(std::move(path))); }
 
+  // No moves: a moved-from file is still open.
+  File(const File&) noexcept = default;
+  File& operator=(const File&) noexcept = default;
+  ~File() = default;
+
   /// The names of the variables, in the order in which they were written.
   std::vector<std::string> names() const { return file_->contents().names(); }
   /// Whether there is a variable of this name.

@@ -246,7 +246,7 @@ class NpzFile {
   static constexpr std::uint64_t no_limit = std::numeric_limits<std::uint64_t>::max();
 
   /// Opens a file and reads the names of its arrays. Throws std::system_error if it cannot be read, ParseError for
-  /// anything but an archive, and for one with two arrays of one name.
+  /// anything but an archive.
   ///
   /// Memory for an array is taken as its bytes arrive: stated sizes are not trusted. But DEFLATE packs a thousand equal
   /// bytes into one, and such an array may be legitimate: for archives from strangers, `max_bytes` is the most that one
@@ -307,9 +307,9 @@ class NpzFile {
 
   /// A variable as an X: LoDTensor<T> or AnyLoDTensor, SelectedRows<T> or AnySelectedRows. Throws OutOfRange if there
   /// is none of this name, ShapeMismatch if it is of the other kind or has elements of another type, and ParseError: as
-  /// `decode_npy`; for bytes that cannot be unpacked or do not match their checksum; for invalid offsets, or offsets
-  /// that do not fit the number of rows; for ids beyond the height. Offsets, ids and the height may be of any integer
-  /// type.
+  /// `decode_npy`; for an array that is in the archive twice; for bytes that cannot be unpacked, as encrypted ones, or do
+  /// not match their checksum; for invalid offsets, or offsets that do not fit the number of rows; for ids beyond the
+  /// height. Offsets, ids and the height may be of any integer type.
   template <class X>
   LOD_TAGGED X load(std::string_view name) const {
     const auto& entry = variable(name);
