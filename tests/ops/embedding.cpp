@@ -125,6 +125,9 @@ TEST_CASE("embedding, embedding_grad: the id -1 stands for nothing by an option,
   check_throws<lod::OutOfRange>(
       [&] { lod::embedding_into(lod::CpuExecutor(1), table, bad, {.skip_minus_one = true}, y); },
       "embedding: id -2 at position 2, expected -1 to 2", y);
+  const auto beyond = LoDTensor<std::int64_t>::from_values(LoD(), {}, Numbers{3});
+  check_throws<lod::OutOfRange>([&] { lod::embedding_into(lod::CpuExecutor(1), table, beyond, {.padding_idx = 3}, y); },
+                                "embedding: id 3 at position 0, expected 0 to 2", y);
   const LoDTensor<float> no_rows({0, 2});
   const auto nothing = LoDTensor<std::int64_t>::from_values(LoD(), {}, Numbers{-1, -1});
   CHECK(lod::embedding(no_rows, nothing, {.skip_minus_one = true}).shape() == Numbers{2, 2});

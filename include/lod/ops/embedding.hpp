@@ -32,7 +32,7 @@ namespace lod::inline LOD_INTERFACE {
 
 /// The options of `embedding` and `embedding_grad`.
 struct EmbeddingOptions {
-  std::int64_t padding_idx = -1;  ///< the padding id: its row is zero and gets no gradient; -1: none
+  std::int64_t padding_idx = -1;  ///< the padding id, of a row of the table: it is zero and gets no gradient; -1: none
   bool skip_minus_one = false;    ///< whether the id -1 is padding too; otherwise it is an error
 };
 

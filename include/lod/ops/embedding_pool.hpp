@@ -47,7 +47,7 @@ template <class T, class Device = Cpu>
 struct EmbeddingPoolOptions {
   /// A factor for each id's row; the levels are ignored. By default 1.
   OptionalTensor<T, Device> weights = nullptr;
-  std::int64_t padding_idx = -1;         ///< the padding id, which is left out; -1: none
+  std::int64_t padding_idx = -1;         ///< the padding id, of a row of the table, which is left out; -1: none
   bool skip_minus_one = false;           ///< whether the id -1 is padding too; otherwise it is an error
   Scalar pad_value = 0;                  ///< every element of the row of a sequence that is empty, or only padding
   int level = -1;                        ///< the level of the ids whose sequences are pooled
