@@ -202,6 +202,7 @@ TEST_CASE("quantized weights outlive their matrix and executor, move, and copies
   CHECK(copy.data() == moved.data());
   CHECK(same_bits(lod::quantized_linear(x, copy), y));
   CHECK(same_bits(lod::quantized_linear(x, moved), y));
+  CHECK(same_bits(lod::quantized_linear(x, weights), y));
 }
 
 TEST_CASE("quantized linear takes no memory on a second call, and errors change nothing") {

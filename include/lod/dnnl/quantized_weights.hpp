@@ -172,7 +172,10 @@ class QuantizedWeights {
     own::quantize_columns(executor, view.data(), rows_, columns_, products.tile_columns, plain.data(), scales_.data());
     own::pack(executor, products, memory, static_cast<const std::int8_t*>(plain.data()), numbers_.data());
   }
-  LOD_TAGGED_COPIES(QuantizedWeights);
+  // No moves: weights that were moved from still have their numbers.
+  LOD_TAGGED QuantizedWeights(const QuantizedWeights&) noexcept = default;
+  LOD_TAGGED QuantizedWeights& operator=(const QuantizedWeights&) noexcept = default;
+  LOD_TAGGED ~QuantizedWeights() = default;
 
   /// The numbers in a row of x.
   LOD_TAGGED std::int64_t rows() const noexcept { return rows_; }
