@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 /// @file
-/// Products with a matrix by oneDNN, block by block. oneDNN sees blocks of fixed numbers of rows only, the last one
-/// filled up with zeros, and works on the thread that calls it; threads share the blocks. So neither the number of rows
-/// nor that of threads makes it choose another way, and a product of any number of rows needs no new primitives.
+/// Products with a matrix by oneDNN, block by block. oneDNN sees blocks of 64 rows and, without AMX, of 16, the last
+/// one filled up with zeros, and works on the thread that calls it; threads share the blocks. So neither the number of
+/// rows nor that of threads makes it choose another way, and a product of any number of rows needs no new primitives.
 ///
 /// Sums of more than `leaf_terms` products consist of leaves, which are added with compensation.
 #pragma once
@@ -11,6 +11,7 @@
 #include <lod/core/sizes.hpp>
 #include <lod/core/target.hpp>
 #include <lod/dnnl/engine.hpp>
+#include <lod/dnnl/instructions.hpp>
 #include <lod/dnnl/primitives.hpp>
 #include <lod/kernels/sum_tree.hpp>
 
@@ -61,8 +62,8 @@ class Products {
   static constexpr std::int64_t leaf_terms = of_int8 ? 4096 : 1024;
   /// The columns that oneDNN computes at a time.
   static constexpr std::int64_t tile_columns = 512;
-  /// The rows of a block, and those of a block of few rows.
-  static constexpr std::int64_t many = 64, few = 16;
+  /// The rows of a block.
+  static constexpr std::int64_t many = 64;
 
   /// `into` is BFLOAT16 or ADDED_TO_BFLOAT16 for results of one leaf that need no factor, otherwise FLOAT or INT32.
   /// Takes memory, for so many threads, unless the executor has made the same before.
@@ -74,7 +75,7 @@ class Products {
     for (int shape = 0; shape < 4; ++shape) {
       if (!is_used(shape)) continue;
       for (const bool is_few : {false, true}) {
-        BlockProduct* const made = primitives.product(threads, {is_few ? few : many, terms_of(is_tail_of_terms(shape)),
+        BlockProduct* const made = primitives.product(threads, {is_few ? few_ : many, terms_of(is_tail_of_terms(shape)),
                                                                 columns_of(is_tail_of_columns(shape)), into});
         // All must have one layout of weights.
         if (!made || (is_few && made->weights() != of(shape, false)->weights())) return;
@@ -142,7 +143,7 @@ class Products {
     const std::int64_t first = tile * tile_columns, width = width_of(tile);
     const Scratch own(*this, memory);
     for (std::int64_t row = begin, size = many; row < end; row += size) {
-      if (end - row <= many - few) size = few;
+      if (end - row <= many - few_) size = few_;
       const std::int64_t count = std::min(size, end - row);
       if (is_direct_) {
         const T* const left = left_block(rows, transposed, row, count, size, 0, own.left);
@@ -219,7 +220,7 @@ class Products {
 
   void multiply(int thread, const Scratch& own, const std::byte* packed, std::int64_t leaf, std::int64_t tile,
                 std::int64_t size, const T* left, void* to) const {
-    of(shape_of(leaf, tile), size == few)
+    of(shape_of(leaf, tile), size == few_)
         ->primitive()
         .run(thread, std::array<const void*, 4>{left, packed + place(leaf, tile), to, own.scratchpad});
   }
@@ -250,6 +251,8 @@ class Products {
   }
 
   std::int64_t terms_, columns_;
+  // The rows of a block of few rows. With AMX oneDNN adds in another order there, or packs weights in another.
+  std::int64_t few_ = dnnl_instructions().amx ? many : 16;
   bool is_direct_, adds_;
   bool is_possible_ = false;
   std::int64_t row_stride_ = 0, column_stride_ = 0;
