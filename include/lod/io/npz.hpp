@@ -307,9 +307,9 @@ class NpzFile {
 
   /// A variable as an X: LoDTensor<T> or AnyLoDTensor, SelectedRows<T> or AnySelectedRows. Throws OutOfRange if there
   /// is none of this name, ShapeMismatch if it is of the other kind or has elements of another type, and ParseError: as
-  /// `decode_npy`; for an array that is in the archive twice; for bytes that cannot be unpacked, as encrypted ones, or do
-  /// not match their checksum; for invalid offsets, or offsets that do not fit the number of rows; for ids beyond the
-  /// height. Offsets, ids and the height may be of any integer type.
+  /// `decode_npy`; for an array that is in the archive twice; for bytes that cannot be unpacked, as encrypted ones, or
+  /// do not match their checksum; for invalid offsets, or offsets that do not fit the number of rows; for ids beyond
+  /// the height. Offsets, ids and the height may be of any integer type.
   template <class X>
   LOD_TAGGED X load(std::string_view name) const {
     const auto& entry = variable(name);
