@@ -61,8 +61,8 @@ class FileBatches final : public Reader {
   /// Reads the tensors of these names, or all tensors if there are no names. Throws OutOfRange for a name that is not
   /// there; ShapeMismatch for an entry that is not a tensor, and if they have different numbers of sequences;
   /// ParseError for malformed bytes; std::invalid_argument for batches of less than one sequence.
-  FileBatches(File file, std::vector<std::string> names, const BatchOptions& options)
-      : file_(std::move(file)), names_(std::move(names)), options_(options) {
+  FileBatches(const File& file, std::vector<std::string> names, const BatchOptions& options)
+      : file_(file), names_(std::move(names)), options_(options) {
     if (options_.size < 1) throw std::invalid_argument("FileBatches: batches of less than one sequence");
     if (names_.empty()) names_ = file_.names();
     if (names_.empty()) throw ShapeMismatch("FileBatches: a file without tensors");

@@ -243,7 +243,7 @@ inline std::int64_t attention_blocks(std::int64_t rows) noexcept {
 /// The blocks of a task: several, for which a tile is put in place once, if there are enough for all threads.
 inline constexpr std::int64_t most_attention_blocks = 4;
 inline std::int64_t attention_blocks_of_task(const CpuExecutor& executor, std::int64_t blocks) noexcept {
-  return std::clamp<std::int64_t>(blocks / (8 * max_threads(executor)), 1, most_attention_blocks);
+  return std::clamp<std::int64_t>(blocks / (std::int64_t{8} * max_threads(executor)), 1, most_attention_blocks);
 }
 /// Which rows a task has: blocks that follow each other, of one head of a sequence i with blocks_of(i) of them.
 class AttentionTasks {
