@@ -159,11 +159,12 @@ class Channel {
     std::deque<Sent> values = {};
     bool is_closed = false;
   };
-  /// The threads of this process that are in a member function.
-  struct Visitors {
+  /// The threads of this process that are in a member function. Aligned, so that compilers exchange it in one word.
+  struct alignas(8) Visitors {
     int forks = detail::forks.seen;  ///< that this process comes from
     unsigned inside = 0;             ///< their number, and `lost` if there were some during one of these forks
   };
+  static_assert(std::atomic<Visitors>::is_always_lock_free);
   static constexpr unsigned lost = 1U << 31;
   /// A thread that is in a member function. False if the queue is in the hands of lost threads, and must not be used.
   class Visit {
