@@ -19,7 +19,7 @@ import numpy as np
 
 HERE = Path(__file__).resolve().parent
 PEERS = ["numpy", "torch", "fbgemm", "tensorflow", "paddle", "awkward"]
-HIDDEN, FEATURES, HEIGHT = 8, 5, 50
+HIDDEN, FEATURES, HEIGHT, TAGS = 8, 5, 50, 7
 
 Case = tuple[dict[str, Any], dict[str, np.ndarray], list[np.ndarray] | None]
 
@@ -55,6 +55,26 @@ def softmax(rows: np.ndarray, log: bool) -> np.ndarray:
     moved = rows - rows.max(0)
     total = np.exp(moved).sum(0)
     return moved - np.log(total) if log else np.exp(moved) / total
+
+
+def log_sum(x: np.ndarray, axis: int | None = None) -> np.ndarray:
+    highest = x.max(axis, keepdims=True)
+    return np.squeeze(highest, axis) + np.log(np.exp(x - highest).sum(axis))
+
+
+def crf(rows: np.ndarray, tags: np.ndarray, weight: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """The likelihood of the tags, and its gradient by the rows."""
+    if not len(rows):
+        return np.zeros(1), rows
+    start, stop, steps = weight[0], weight[1], weight[2:]
+    before, after = [start + rows[0]], [stop]
+    for row in rows[1:]:
+        before.append(log_sum(before[-1][:, None] + steps, 0) + row)
+    for row in rows[:0:-1]:
+        after.append(log_sum(steps + row + after[-1], 1))
+    total = log_sum(before[-1] + stop)
+    path = start[tags[0]] + stop[tags[-1]] + rows[np.arange(len(rows)), tags].sum() + steps[tags[:-1], tags[1:]].sum()
+    return np.array([path - total]), np.eye(len(steps))[tags] - np.exp(np.array(before) + after[::-1] - total)
 
 
 def edits(a: np.ndarray, b: np.ndarray) -> int:
@@ -151,6 +171,14 @@ def cases(seed: int, empties: bool, sequences: int) -> Iterator[Case]:
     truth = np.where(random.integers(0, 3, count) == 0, random.integers(0, 6, count), tokens)
     distances = [np.array([edits(a, b)]) for a, b in zip(rows, split(truth))]
     yield case("edit_distance", plain | {"truth": truth}, distances, dtype="int64")
+    for dtype in ("float32", "float64"):
+        emission, weight = random.standard_normal((count, TAGS)), random.standard_normal((TAGS + 2, TAGS))
+        labels = random.integers(0, TAGS, count)
+        plain = {"x": emission.astype(dtype), "offsets": offsets, "weight": weight.astype(dtype), "labels": labels}
+        both = [crf(r, t, plain["weight"].astype(np.float64)) for r, t in zip(split(plain["x"]), split(labels))]
+        yield case("linear_chain_crf", plain, [likelihood for likelihood, _ in both], size=TAGS, dtype=dtype)
+        yield case("linear_chain_crf_grad", plain, [gradient for _, gradient in both], size=TAGS, dtype=dtype)
+    plain = {"x": tokens, "offsets": offsets}
     for window in (2, 4):
         seen = [[list(r[i : i + window]) + [0] * (window - len(r[i : i + window])) for i in range(len(r))] for r in rows]
         flat = [np.array(s).reshape(-1, window) for s in seen]

@@ -278,6 +278,43 @@ def fused_embedding_seq_pool(work: Workload) -> Form | None:
     return program.form("paddle fused_embedding_seq_pool", "y")
 
 
+CRF_GRADIENTS = {"Emission": "dx", "Transition": "dweight"}
+
+
+@peer.form("linear_chain_crf", "linear_chain_crf_grad")
+def linear_chain_crf(work: Workload) -> Form | None:
+    if not floats(work):
+        return None
+    program = Program()
+    program.put("x", work.x, work.offsets)
+    program.put("weight", work.load("weight"))
+    program.put("labels", columns(work.load("labels")), work.offsets)
+    inputs = {"Emission": ["x"], "Transition": ["weight"], "Label": ["labels"]}
+    results = {name: [name] for name in ("Alpha", "EmissionExps", "TransitionExps", "LogLikelihood")}
+    for name in results:
+        program.out(name, work.dtype)
+    program.operator("linear_chain_crf", inputs, results)
+    if work.op == "linear_chain_crf":  # what it calls a likelihood is a loss
+        return program.form("paddle linear_chain_crf", "LogLikelihood", unpack=lambda y: -y)
+    program.runner()()
+    # Alone, on what the forward pass has left in the scope.
+    after = Program()
+    after.scope = program.scope
+    for name in ("x", "weight", "labels", *results, *CRF_GRADIENTS.values()):
+        after.out(name, "int64" if name == "labels" else work.dtype)
+    after.put("gradient", -np.ones((work.sequences, 1), work.dtype))
+    operator = after.block.desc.append_op()
+    operator.set_type("linear_chain_crf_grad")
+    for name, variables in (inputs | results).items():
+        if name != "LogLikelihood":
+            operator.set_input(name, variables)
+    operator.set_input("LogLikelihood@GRAD", ["gradient"])
+    for name, variable in CRF_GRADIENTS.items():
+        operator.set_output(f"{name}@GRAD", [variable])
+    after.block._sync_with_cpp()
+    return after.form("paddle linear_chain_crf_grad", "dx", f"{NOTE}; without the forward pass, which ours repeats")
+
+
 @peer.form("lstm")
 def fusion_lstm(work: Workload) -> Form | None:
     if not floats(work):

@@ -202,6 +202,14 @@ struct Kernel<SequenceAttentionGrad> {
       left_tile = take(rows * Block::padded(size));
       sums_of_queries = take(short_rows * Block::padded(size));
     }
+
+    /// Both products of `some` rows of the block, from row `begin` on, and the tile's `others`.
+    void multiply(const AttentionHeads& heads, std::int64_t begin, std::int64_t some, std::int64_t others,
+                  const typename Block::Seen& seen) const noexcept {
+      Block::multiply_columns(left + begin * heads.size, some, right, others, heads.size, seen, weights);
+      Block::multiply_columns(left_values + begin * heads.value_size, some, right_values, others, heads.value_size,
+                              seen, changes);
+    }
   };
   /// For each row the mean of the gradient of its weights, which all of its scores lose.
   template <class T, class A = Accumulator<T>>
@@ -239,10 +247,7 @@ struct Kernel<SequenceAttentionGrad> {
               count, tile, tile + others, seen, [&](std::int64_t begin, std::int64_t some) {
                 const auto seen_here = [&](std::int64_t row) { return cpu::within(seen(begin + row), tile, others); };
                 const typename Block::Seen seen_by_rows(some, seen_here);
-                Block::multiply_columns(here.left + begin * size, some, here.right, others, size, seen_by_rows,
-                                        here.weights);
-                Block::multiply_columns(here.left_values + begin * heads.value_size, some, here.right_values, others,
-                                        heads.value_size, seen_by_rows, here.changes);
+                here.multiply(heads, begin, some, others, seen_by_rows);
                 for (std::int64_t row = 0; row < some; ++row) {
                   const std::int64_t at = (from + begin + row) * heads.heads + head;
                   const cpu::Vector<A> of_all(results.logsumexp[at]), delta(deltas[at]);
@@ -318,10 +323,7 @@ struct Kernel<SequenceAttentionGrad> {
                 count, tile, tile + others, seen, [&](std::int64_t begin, std::int64_t some) {
                   const auto seen_here = [&](std::int64_t row) { return cpu::within(seen(begin + row), tile, others); };
                   const typename Block::Seen seen_by_rows(some, seen_here);
-                  Block::multiply_columns(here.left + begin * size, some, here.right, others, size, seen_by_rows,
-                                          here.weights);
-                  Block::multiply_columns(here.left_values + begin * value_size, some, here.right_values, others,
-                                          value_size, seen_by_rows, here.changes);
+                  here.multiply(heads, begin, some, others, seen_by_rows);
                   for (std::int64_t row = 0; row < some; ++row) {
                     derive(
                         score, first + begin + row + queries - keys - tile, seen_here(row), seen_by_rows.of(row),
