@@ -231,6 +231,7 @@ TEST_CASE("sequence_sort, sequence_topk: sequences of every length up to those s
 TEST_CASE("sequence_sort, sequence_topk: sequences of more rows than entries of 64 bits can count") {
   constexpr std::int64_t rows = (std::int64_t{1} << 20) + 1;
   for_each_type(Types<float, std::int64_t>(), [&]<class T>(std::type_identity<T>) {
+    if (slow && sizeof(T) == 8) return;
     Engine engine(9);
     LoDTensor<T> x(LoD::from_lengths({{rows}}), {});
     for (T& number : x.values()) number = static_cast<T>(random_number(engine, -100000, 100000));

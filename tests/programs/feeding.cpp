@@ -2,6 +2,7 @@
 /// @file
 /// How data come into programs that run: readers, of files and of channels, and channels between programs.
 #include "programs/one_operator.hpp"
+#include "support/grain.hpp"
 #include "support/in_child.hpp"
 #include "support/temporary_folder.hpp"
 #include <lod/channel.hpp>
@@ -310,7 +311,7 @@ TEST_CASE("operators: children of fork() find them while other threads of the pa
   std::thread finding([&] {
     while (!ends) static_cast<void>(lod::operators().find("mul"));
   });
-  for (int i = 0; i < 300; ++i) {
+  for (int i = 0; i < (lod_test::slow ? 50 : 300); ++i) {
     CHECK(in_child([] { return lod::operators().find("mul") ? 0 : 1; }) == 0);
   }
   ends = true;
