@@ -118,7 +118,7 @@ inline void update(const Rule& given, T* parameter, const std::array<S*, n>& sta
     };
     Vector<T> p[vectors], g;
     std::array<Vector<T>, n> s[vectors];
-    bool good = true;
+    [[maybe_unused]] bool good = true;
 #pragma GCC unroll 16
     for (std::size_t v = 0; v < vectors; ++v) {
       p[v] = read(parameter, v);
