@@ -2,6 +2,7 @@
 // Who may use a file when another one has taken its place: nobody who might not use the old one.
 #include "support/grain.hpp"
 #include "support/random_batch.hpp"
+#include "support/random_lod.hpp"
 #include "support/temporary_folder.hpp"
 #include <lod/io/atomic_file.hpp>
 
@@ -17,6 +18,8 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <chrono>
+#include <cstddef>
 #include <cstdint>
 #include <cstdio>
 #include <cstring>
@@ -24,6 +27,7 @@
 #include <filesystem>
 #include <string>
 #include <system_error>
+#include <thread>
 #include <vector>
 
 using lod::detail::AtomicFile;
@@ -283,6 +287,31 @@ TEST_CASE("AtomicFile: what it writes is closed to others before it is in its pl
   REQUIRE(::chmod(path.c_str(), 0600) == 0);  // somebody thought better of it
   file.commit();
   CHECK(access_of(path).mode == 0600);
+}
+
+TEST_CASE("AtomicFile: a file that appears while the disk is waited for passes its access on, too") {
+  const TemporaryFolder folder;
+  const std::string path = folder / "x", bytes(std::size_t{1} << 16, 'x');
+  Engine engine(first_seed());
+  INFO("LOD_TEST_SEED=", first_seed());
+  std::chrono::steady_clock::duration last = std::chrono::milliseconds(1);
+  for (int round = 0; round < 100; ++round) {
+    AtomicFile file(path);
+    file.write(bytes.data(), bytes.size());
+    const auto begin = std::chrono::steady_clock::now(), moment = begin + last * random_number(engine, 0, 99) / 100;
+    bool has_appeared = false;
+    std::thread other([&] {
+      std::this_thread::sleep_until(moment);
+      has_appeared = static_cast<bool>(
+          lod::detail::FileDescriptor(::open(path.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0600)));
+    });
+    file.commit();
+    last = std::chrono::steady_clock::now() - begin;
+    other.join();
+    CHECK(read_bytes(path) == bytes);
+    if (has_appeared) CHECK((access_of(path).mode & 0077U) == 0);
+    ::unlink(path.c_str());
+  }
 }
 
 namespace {

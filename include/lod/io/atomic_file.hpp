@@ -107,11 +107,13 @@ class AtomicFile {
   /// old contents. If the file is in its place but the folder cannot be synchronised, nothing is thrown: the new file
   /// is there and stays, unless the machine stops soon after.
   void commit() {
-    if (std::optional<FileAccess> access = old_access("rename to")) access_ = std::move(access);
-    if (access_) access_->give_to(file_.get(), path_);
+    keep_access();
     if (wait_for_disk_ && ::fsync(file_.get()) != 0) throw_file_error("sync", path_);
     check_closed();
-    if (!take_free_place()) take_place();
+    if (!take_free_place()) {
+      keep_access();  // the disk may take seconds: a file may have appeared meanwhile, or its access have changed
+      take_place();
+    }
     file_ = FileDescriptor();
     if (!wait_for_disk_) return;
     ::fsync(folder_.get());  // see above; impossible if the folder is not readable
@@ -150,6 +152,11 @@ class AtomicFile {
     if (::fstat(file.get(), &found) != 0) throw_file_error("look up", path_);
     check_regular(found, action, path_);
     return FileAccess(file.get(), found, folder_.get(), name_);
+  }
+  /// Gives the new file the access of the one that it is going to replace, or of the one that was there before.
+  void keep_access() {
+    if (std::optional<FileAccess> access = old_access("rename to")) access_ = std::move(access);
+    if (access_) access_->give_to(file_.get(), path_);
   }
   /// Throws if a link leads through one of those that the system makes for a process's open files. Their text names a
   /// file, or nothing, but whoever uses them means the open file: "/dev/stdout" must not become a file.
