@@ -14,6 +14,7 @@
 #include <stdexcept>
 #include <string>
 #include <string_view>
+#include <system_error>
 #include <vector>
 
 namespace paddle = lod::paddle;
@@ -128,6 +129,36 @@ TEST_CASE("save_parameters: to a folder, a name that is another's folder is refu
                        "variable 'x/y': 'x' is a variable, too, and cannot be a file and a folder",
                        lod::InvalidProgram);
   CHECK(folder.size() == 0);
+}
+
+TEST_CASE("save_parameters: in a folder, no parameter takes the place of the program") {
+  const TemporaryFolder folder;
+  write_bytes(folder / "__model__", "the program");
+  for (const std::string name : {"__model__", "__params__"}) {
+    CAPTURE(name);
+    const std::vector<std::string> names = {"a", name};
+    const paddle::Parameters values = {{"a", lod::LoDTensor<float>({1})}, {name, lod::LoDTensor<float>({1})}};
+    CHECK_THROWS_AS(paddle::save_parameters(folder.path(), values, names), lod::InvalidProgram);
+    CHECK(read_bytes(folder / "__model__") == "the program");
+    CHECK(folder.size() == 1);
+    paddle::save_parameters(folder / "all", values, names);
+    CHECK(paddle::load_parameters(folder / "all", names).size() == 2);
+    std::filesystem::remove(folder / "all");
+  }
+}
+
+TEST_CASE("save_parameters: a file of a folder that cannot be created is told before the first is replaced") {
+  const TemporaryFolder folder;
+  std::filesystem::create_directory(folder / "is_folder");
+  write_bytes(folder / "a", "the old file");
+  for (const std::string& name : {std::string(300, 'n'), std::string("missing/w"), std::string("is_folder")}) {
+    CAPTURE(name);
+    const std::vector<std::string> names = {"a", name};
+    const paddle::Parameters values = {{"a", lod::LoDTensor<float>({1})}, {name, lod::LoDTensor<float>({1})}};
+    CHECK_THROWS_AS(paddle::save_parameters(folder.path(), values, names), std::system_error);
+    CHECK(read_bytes(folder / "a") == "the old file");
+    CHECK(folder.size() == 2);
+  }
 }
 
 TEST_CASE("save_program: odd programs are read again, or refused before the old file goes") {

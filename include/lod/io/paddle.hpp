@@ -150,6 +150,20 @@ inline void check_folders(const std::vector<Parameter>& parameters) {
   }
 }
 
+/// The files of a model in a folder: the program, and all parameters together.
+inline constexpr const char* program_file = "__model__";
+inline constexpr const char* parameters_file = "__params__";
+
+/// Throws InvalidProgram if the file of a parameter would take the place of the program in the same folder, or be read
+/// as that of all parameters.
+inline void check_reserved(const std::vector<Parameter>& parameters) {
+  for (const auto& [name, desc] : parameters) {
+    if (name != program_file && name != parameters_file) continue;
+    throw InvalidProgram(text({"variable '", name, "': in a folder, the file of this name is that of ",
+                               name == program_file ? "the program" : "all parameters"}));
+  }
+}
+
 inline AnyLoDTensor read_parameter(Input& in, const Parameter& parameter) {
   try {
     return read_tensor(in, parameter.desc);
@@ -225,6 +239,9 @@ inline void save_parameters(const std::string& path, const Parameters& values,
     files.reserve(parameters.size());
     for (const Parameter& parameter : parameters) files.push_back(file_of(path, parameter.name));
     check_folders(parameters);
+    check_reserved(parameters);
+    // What the system refuses, such as too long a name, it refuses before the first is replaced.
+    for (const std::string& file : files) const AtomicFile tried(file);
     for (std::size_t i = 0; i < streams.size(); ++i) write_file(files[i], streams[i]);
     return;
   }
@@ -324,8 +341,10 @@ LOD_TAGGED inline std::string encode_parameters(const Parameters& parameters, st
 /// @}
 
 /// @{
-/// Writes them to one file; or to a file for each, if `path` is a folder. Throws as `encode_parameters` does, before
-/// anything is written, and InvalidProgram as `load_parameters` does.
+/// Writes them to one file; or to a file for each, if `path` is a folder. Throws before anything is written: as
+/// `encode_parameters` does, std::system_error if one of the files cannot be created, and InvalidProgram as
+/// `load_parameters` does, for a variable whose file is the folder of another's, and for those called `__model__` and
+/// `__params__`, the files of a model. If the disk turns out to be full later, a folder has new files and old ones.
 LOD_TAGGED inline void save_parameters(const std::string& path, const Parameters& parameters,
                                        const ProgramDesc& program) {
   detail::save_parameters(path, parameters, detail::parameters_of(program));
@@ -351,8 +370,8 @@ LOD_TAGGED inline Model load_model(const std::string& program_path, const std::s
 /// `path` is not a folder, the model in `<path>.pdmodel` and `<path>.pdiparams`.
 LOD_TAGGED inline Model load_model(const std::string& path) {
   if (!detail::is_folder(path)) return load_model(path + ".pdmodel", path + ".pdiparams");
-  const std::string all = path + "/__params__";
-  return load_model(path + "/__model__", detail::exists(all) ? all : path);
+  const std::string all = path + "/" + detail::parameters_file;
+  return load_model(path + "/" + detail::program_file, detail::exists(all) ? all : path);
 }
 /// Writes `<path>.pdmodel` and `<path>.pdiparams`. Throws as `save_program` and `save_parameters` do, before either is
 /// replaced, unless the system fails to put the second in its place.
