@@ -45,7 +45,8 @@ namespace lod::inline LOD_INTERFACE {
 /// The forms of a tensor in JSON, for example 3 rows of 2 numbers under one level.
 enum class JsonForm {
   /// `[[[1,2]],[],[[3,4],[5,6]]]`: lists nested as deep as there are levels, containing the rows, which are lists
-  /// nested as deep as the row shape. Does not tell the element type, nor the row shape if there is no row.
+  /// nested as deep as the row shape. Does not tell the element type, nor the row shape if there is no row, nor its
+  /// dimensions after a 0: rows of shape {2, 0, 3} are `[[],[]]`, which is read as {2, 0}.
   NESTED,
   /// `{"data_type":"FP32","lod":[[0,1,1,3]],"shape":[3,2],"values":[1,2,3,4,5,6]}`: the offsets of each level, rows and
   /// row shape, and the values in one list. The complete tensor.
