@@ -29,7 +29,7 @@ elseif(NOT CMAKE_OBJCOPY OR NOT linker_options MATCHES "--force-group-allocation
 else()
   target_compile_definitions(lodtensor_cpu PRIVATE LOD_HAS_WIDER_SETS)
   # The inline namespace of the interface's version (core/version.hpp), as it is in the names of object code.
-  foreach(interface IN ITEMS "" _debug_containers)
+  foreach(interface IN ITEMS "" _debug_containers _old_strings _old_strings_debug_containers _libcxx)
     string(PREPEND interface "v${PROJECT_VERSION_MAJOR}_${PROJECT_VERSION_MINOR}")
     string(LENGTH "${interface}" interface_length)
     foreach(set IN ITEMS avx2 avx512)

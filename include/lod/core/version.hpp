@@ -3,6 +3,8 @@
 /// The version of the library. The build reads it from here; it is written nowhere else.
 #pragma once
 
+#include <version>  // which standard library there is, and which strings it has
+
 /// @{
 /// The numbers of the version.
 #define LOD_VERSION_MAJOR 0
@@ -17,10 +19,16 @@
 
 // All names of the library are in an inline namespace of the interface's version, which nobody writes: so two versions
 // of the library in one program, one of them in a plugin, say, do not meet. While the major number is 0, the minor one
-// counts. Files with libstdc++'s debug mode have a namespace of their own, too: containers have other members there,
-// and so has each class of the library that holds one, such as the workspace of executors. What one file hands to one
-// of the other kind does not link.
-#ifdef _GLIBCXX_DEBUG
+// counts. Files whose standard library has other strings or containers have a namespace of their own, too, since so has
+// each class of the library that holds one, such as the workspace of executors: those with libstdc++'s debug mode, with
+// its strings and lists of before C++11, and with libc++. What one file hands to one of another kind does not link.
+#if defined(_LIBCPP_VERSION)
+#  define LOD_INTERFACE_JOINED(major, minor) v##major##_##minor##_libcxx
+#elif defined(__GLIBCXX__) && !_GLIBCXX_USE_CXX11_ABI && defined(_GLIBCXX_DEBUG)
+#  define LOD_INTERFACE_JOINED(major, minor) v##major##_##minor##_old_strings_debug_containers
+#elif defined(__GLIBCXX__) && !_GLIBCXX_USE_CXX11_ABI
+#  define LOD_INTERFACE_JOINED(major, minor) v##major##_##minor##_old_strings
+#elif defined(_GLIBCXX_DEBUG)
 #  define LOD_INTERFACE_JOINED(major, minor) v##major##_##minor##_debug_containers
 #else
 #  define LOD_INTERFACE_JOINED(major, minor) v##major##_##minor
