@@ -243,6 +243,39 @@ TEST_CASE("sequence_mean_var: equal rows have exactly their mean, and no varianc
   });
 }
 
+TEST_CASE("sequence_mean_var: the mean of zeros is -0 if all of them are") {
+  for_each_type(FloatingTypes(), []<class T>(std::type_identity<T>) {
+    for (const std::int64_t row_size : {1, 2, 3, 7, 9, 33}) {
+      // Short sequences side by side, and chunks that are not whole.
+      std::vector<std::int64_t> lengths = {1, 0, 2, 3, 4, 40, 511, 512, 513, 1100, 2 * grain / row_size + 700};
+      const auto size = static_cast<std::int64_t>(lengths.size());
+      LoDTensor<T> x(LoD::from_lengths({lengths}), {row_size});
+      std::fill_n(x.data(), x.rows() * row_size, number_of<T>(-0.0));
+      Engine engine(static_cast<std::uint64_t>(row_size));
+      for (std::int64_t column = -1; column < row_size; column += 1 + row_size / 3) {  // of -1, all zeros are negative
+        auto mixed = x;
+        for (std::int64_t i = 0; i < size && column >= 0; ++i) {
+          if (mixed[i].rows() == 0) continue;
+          mixed[i].row(random_number(engine, 0, mixed[i].rows() - 1))[static_cast<std::size_t>(column)] = T{};
+        }
+        for_each_executor([&](const auto& executor) {
+          const auto [mean, variance] = lod::sequence_mean_var(executor, mixed);
+          for (std::int64_t i = 0; i < size; ++i) {
+            for (std::int64_t k = 0; k < row_size; ++k) {
+              INFO("row size ", row_size, ", length ", lengths[static_cast<std::size_t>(i)], ", column ", k, " of ",
+                   column);
+              const auto found = static_cast<double>(mean.row(i)[static_cast<std::size_t>(k)]);
+              REQUIRE(found == 0);
+              REQUIRE(std::signbit(found) == (lengths[static_cast<std::size_t>(i)] > 0 && k != column));
+              REQUIRE(static_cast<double>(variance.row(i)[static_cast<std::size_t>(k)]) == 0);
+            }
+          }
+        });
+      }
+    }
+  });
+}
+
 TEST_CASE("sequence_mean_var: numbers near the greatest have their mean, and their variance where there is one") {
   const auto check_large = []<class T>(T greatest) {
     constexpr T inf = std::numeric_limits<T>::infinity();

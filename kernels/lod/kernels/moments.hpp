@@ -9,6 +9,9 @@
 ///   digits.
 /// - Leaves are joined to chunks, and chunks to the sequence, by Chan's formula, with the rounding errors of mean and
 ///   squares carried along.
+/// - A mean of negative zeros is one, as their sum is (sum_tree.hpp): a shift is never -0, so that only -0 has the
+///   distance -0 from a shift of 0; a mean begins as -0 where its shift is 0, and a rounding error of +0 is subtracted
+///   where adding it would lose the sign.
 ///
 /// What has become infinite or NaN, perhaps only on the way, is computed again: `careful_mean_var`.
 ///
@@ -29,15 +32,17 @@
 
 namespace lod::inline LOD_INTERFACE::kernel::inline LOD_TARGET {
 
-/// The number of first rows of a leaf whose median is its shift, if it has that many.
-inline constexpr std::int64_t shift_rows = 3;
-LOD_ON_THE_CALLERS_SIDE
-template <class V, class Arithmetic>
-LOD_HOST_DEVICE V shift_of(const V& a, const V& b, const V& c, const Arithmetic& arithmetic) {
-  return arithmetic.greatest(arithmetic.least(a, b), arithmetic.least(arithmetic.greatest(a, b), c));
-}
-
 // `auto` for variables, not V: nvcc takes a variable of a vector type for one on the GPU.
+
+/// The shift of a leaf of `count` rows, number(row), of which there is one.
+LOD_ON_THE_CALLERS_SIDE
+template <class V, class Number, class Arithmetic>
+LOD_HOST_DEVICE V shift_of(std::int64_t count, const Number& number, const Arithmetic& arithmetic) {
+  const auto zero = V(0.F), a = number(0);
+  if (count < 3) return a + zero;
+  const auto b = number(1), c = number(2);
+  return arithmetic.greatest(arithmetic.least(a, b), arithmetic.least(arithmetic.greatest(a, b), c)) + zero;
+}
 
 /// Adds a term to a sum in two parts, the second of which is its rounding errors.
 LOD_ON_THE_CALLERS_SIDE
@@ -61,7 +66,7 @@ template <class V, class Arithmetic>
 LOD_HOST_DEVICE Moments<V> leaf_moments(const V& shift, const V& sum, const V& squares, const V& count,
                                         const Arithmetic& arithmetic) {
   const auto distance = sum / count;
-  auto mean = shift, mean_error = V(0.F);
+  auto mean = V(-0.F) - (V(0.F) - shift), mean_error = V(0.F);
   add_to_parts(mean, mean_error, distance);
   return {mean, mean_error, arithmetic.positive(squares - arithmetic.product(sum, distance)), V(0.F)};
 }
@@ -71,7 +76,8 @@ template <class A, class V, class Arithmetic>
 LOD_HOST_DEVICE void join_moments(Moments<V>& all, std::int64_t rows, const Moments<V>& more, std::int64_t more_rows,
                                   const Arithmetic& arithmetic) {
   const A share = static_cast<A>(more_rows) / static_cast<A>(rows + more_rows);
-  const auto distance = (more.mean - all.mean) + (more.mean_error - all.mean_error);
+  const auto zero = V(0.F);
+  const auto distance = (more.mean - (all.mean + zero)) - (all.mean_error - more.mean_error);
   const auto between = arithmetic.product(arithmetic.product(distance, distance), V(static_cast<A>(rows) * share));
   add_to_parts(all.mean, all.mean_error, arithmetic.product(distance, V(share)));
   add_to_parts(all.squares, all.squares_error, more.squares);
@@ -89,7 +95,7 @@ struct MeanVarNumbers {
 LOD_ON_THE_CALLERS_SIDE
 template <class V>
 LOD_HOST_DEVICE MeanVarNumbers<V> mean_var_of(const Moments<V>& all, const V& divisor) {
-  const auto mean = all.mean + all.mean_error;
+  const auto mean = all.mean - (V(0.F) - all.mean_error);
   return {mean, all.mean_error - (mean - all.mean), (all.squares + all.squares_error) / divisor};
 }
 

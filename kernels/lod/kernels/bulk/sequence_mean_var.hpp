@@ -44,7 +44,7 @@ LOD_HOST_DEVICE Moments<A> moments_of_leaf(const Lanes& lanes, const Number& num
                                            std::int64_t count) {
   const NumberArithmetic arithmetic;
   const auto row = [&](std::int64_t k) { return number(first + k); };
-  const A shift = count >= shift_rows ? shift_of(row(0), row(1), row(2), arithmetic) : row(0);
+  const A shift = shift_of<A>(count, row, arithmetic);
   const auto term = [&](std::int64_t k) {
     const A distance = number(k) - shift;
     return Few<A, 2>{{distance, product(distance, distance)}};

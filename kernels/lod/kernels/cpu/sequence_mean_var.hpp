@@ -34,20 +34,17 @@ void narrow_leaf_distances(const ContiguousRows<T>& rows, std::int64_t count, Ac
   constexpr std::int64_t block = vectors * lanes<T>;
   constexpr std::size_t parts = NarrowRow<columns, T>::vectors;
   alignas(64) A shift_row[std::max<std::size_t>(parts, 2) * V::size] = {};
-  const auto shift_by = [&](const auto& number) {
-    return count >= shift_rows ? shift_of(number(0), number(1), number(2), arithmetic) : number(0);
-  };
   if constexpr (columns == 1) {
-    const A number = shift_by([&](std::int64_t row) { return static_cast<A>(rows.first[row]); });
-    std::fill_n(shift_row, 2 * V::size, number);
+    const auto number = [&](std::int64_t row) { return static_cast<A>(rows.first[row]); };
+    std::fill_n(shift_row, 2 * V::size, shift_of<A>(count, number, arithmetic));
   } else {
 #pragma GCC unroll 16
     for (std::size_t v = 0; v < parts; ++v) {
-      const V numbers = shift_by([&](std::int64_t row) {
+      const auto number = [&](std::int64_t row) {
         const auto at = static_cast<std::int64_t>(v) * lanes<T>, i = row * static_cast<std::int64_t>(columns) + at;
         return load_first(rows.first + i, static_cast<std::int64_t>(columns) - at, A{}, rows.readable - i);
-      });
-      numbers.store_aligned(shift_row + v * V::size);
+      };
+      shift_of<V>(count, number, arithmetic).store_aligned(shift_row + v * V::size);
     }
   }
   copy(shift_row, columns, shift);
@@ -69,7 +66,7 @@ void narrow_leaf_distances(const ContiguousRows<T>& rows, std::int64_t count, Ac
   for (std::size_t v = 0; v < vectors; ++v, left -= lanes<T>, readable -= lanes<T>, x += lanes<T>) {
     if (left <= 0) break;  // as the loop's condition it would make g++ warn at -O0
     const V distance = load_first(x, left, A{}, readable) - shifts.vector[v % columns];
-    add(v, xsimd::select(first_lanes<T>(left), distance, V(A{})));
+    add(v, xsimd::select(first_lanes<T>(left), distance, V(empty_sum<A>())));
   }
   add_tree<columns, T>(sums).store(sum);
   add_tree<columns, T>(all_squares).store(squares);
@@ -137,8 +134,7 @@ void wide_leaf_distances(const ContiguousRows<T>& rows, std::int64_t count, cons
       const std::int64_t i = row * row_size + column;
       return load_vector(rows.first + i, columns, A{}, rows.readable - i);
     };
-    const V shift = count >= shift_rows ? shift_of(number(0), number(1), number(2), MomentsArithmetic()) : number(0);
-    shift.store_unaligned(to.shift() + column);
+    shift_of<V>(count, number, MomentsArithmetic()).store_unaligned(to.shift() + column);
     V(empty_sum<A>()).store_unaligned(to.sum() + column);
     V(empty_sum<A>()).store_unaligned(to.squares() + column);
   }
