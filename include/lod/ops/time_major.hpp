@@ -95,54 +95,43 @@ class ElementOrder {
  public:
   ElementOrder(const E& executor, const LoDView& from)
       : from_(from),
-        elements_(executor.workspace(), from.levels() > 0 ? from.size() : 0),
+        begins_(executor.workspace(), from.levels() > 0 ? from.size() : 0),
+        ends_(executor.workspace(), from.levels() > 0 ? from.size() : 0),
         rows_(executor, from.rows()) {}
 
   /// Which element of `from` is element i of the result: must be written for each i.
-  std::int64_t& operator[](std::int64_t i) const noexcept { return from_.levels() > 0 ? elements_[i] : rows_[i]; }
+  std::int64_t& operator[](std::int64_t i) const noexcept { return from_.levels() > 0 ? begins_[i] : rows_[i]; }
 
-  /// Adds the reordered levels to `levels`, and returns the reordered rows, counted from the first of `from`.
+  /// Adds the reordered levels to `levels`, and returns the reordered rows, counted from the first of `from`. To be
+  /// called once.
   const Array<E, std::int64_t>& rows(NewLevels& levels) const {
     if (from_.levels() == 0) return rows_;
+    for (std::int64_t i = 0; i < from_.size(); ++i) ends_[i] = begins_[i] + 1;
     for (int level = 0; level < from_.levels(); ++level) add_level(level, levels);
-    const auto absolute = from_.absolute_offsets(0);
     std::int64_t* next = rows_.data();
-    for (const std::int64_t element : elements_.span()) {
-      const auto at = static_cast<std::size_t>(element);
-      for (std::int64_t row = absolute[at]; row < absolute[at + 1]; ++row) *next++ = row - absolute[0];
+    for (std::int64_t i = 0; i < from_.size(); ++i) {
+      for (std::int64_t row = begins_[i]; row < ends_[i]; ++row) *next++ = row;
     }
     return rows_;
   }
 
  private:
+  /// Adds the lengths of the sequences of this level that each element holds, and goes on to what these hold.
   void add_level(int level, NewLevels& levels) const {
-    // The sequences of this level that each element holds: their number, then their lengths.
-    const auto visit = [&](const auto& f) {
-      for (std::int64_t begin : elements_.span()) {
-        std::int64_t end = begin + 1;
-        for (int above = 0; above < level; ++above) {
-          const auto offsets = from_.offsets(above);
-          begin = offsets[static_cast<std::size_t>(begin)] - offsets[0];
-          end = offsets[static_cast<std::size_t>(end)] - offsets[0];
-        }
-        f(begin, end);
-      }
-    };
     std::int64_t size = 0;
-    visit([&](std::int64_t begin, std::int64_t end) { size += end - begin; });
-    const auto out = levels.add(size);
-    const auto offsets = from_.offsets(level);
-    std::size_t position = 0;
-    visit([&](std::int64_t begin, std::int64_t end) {
-      for (std::int64_t i = begin; i < end; ++i, ++position) {
-        out[position + 1] =
-            out[position] + offsets[static_cast<std::size_t>(i) + 1] - offsets[static_cast<std::size_t>(i)];
-      }
-    });
+    for (std::int64_t i = 0; i < from_.size(); ++i) size += ends_[i] - begins_[i];
+    std::int64_t* out = levels.add(size).data();
+    const std::int64_t* const offsets = from_.offsets(level).data();
+    for (std::int64_t i = 0; i < from_.size(); ++i) {
+      const std::int64_t begin = begins_[i], end = ends_[i], shift = *out - offsets[begin];
+      for (std::int64_t sequence = begin; sequence < end; ++sequence) *++out = offsets[sequence + 1] + shift;
+      begins_[i] = offsets[begin] - offsets[0];
+      ends_[i] = offsets[end] - offsets[0];
+    }
   }
 
   LoDView from_;
-  Workspace::Loan<std::int64_t> elements_;
+  Workspace::Loan<std::int64_t> begins_, ends_;  // of each element: its sequences of the level that comes next
   Array<E, std::int64_t> rows_;
 };
 
