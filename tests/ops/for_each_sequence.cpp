@@ -10,11 +10,13 @@
 #include <lod/lod.hpp>
 
 #include <doctest/doctest.h>
+#include <pthread.h>
 
 #include <algorithm>
 #include <atomic>
 #include <cstddef>
 #include <cstdint>
+#include <functional>
 #include <stdexcept>
 #include <string>
 #include <type_traits>
@@ -91,6 +93,56 @@ TEST_CASE("for_each_sequence: what the first sequence threw passes through, what
       CHECK(std::all_of(calls.begin(), calls.begin() + 300, [](const auto& count) { return count == 1; }));
     }
   });
+}
+
+TEST_CASE("for_each_sequence, map_rows: a thread that is cancelled meanwhile ends after the operation") {
+  struct Run {
+    std::function<void(Run&)> call;
+    std::atomic<std::int64_t> calls = 0;
+    bool has_ended = false;
+    pthread_t caller{};
+    /// What the user's function does.
+    void step() {
+      if (calls++ == 0) pthread_cancel(caller);
+      if (pthread_equal(pthread_self(), caller) != 0) pthread_testcancel();
+    }
+  };
+  const auto check = [](std::int64_t calls, const std::function<void(Run&)>& call) {
+    Run run{call};
+    pthread_t thread;
+    const auto begin = [](void* given) -> void* {
+      Run& its = *static_cast<Run*>(given);
+      its.caller = pthread_self();
+      its.call(its);
+      its.has_ended = true;
+      pthread_testcancel();
+      return nullptr;
+    };
+    void* result = nullptr;
+    REQUIRE(pthread_create(&thread, nullptr, begin, &run) == 0);
+    REQUIRE(pthread_join(thread, &result) == 0);
+    CHECK(result == PTHREAD_CANCELED);
+    CHECK(run.has_ended);
+    CHECK(run.calls == calls);
+    run.calls = 1;
+    run.caller = pthread_self();
+    call(run);  // by another thread, which is not cancelled
+    CHECK(run.calls == calls + 1);
+  };
+  const LoDTensor<float> x(LoD::from_lengths({std::vector<std::int64_t>(2000, 40)}), {8});
+  for_each_executor([&](const auto& executor) {
+    check(x.size(), [&](Run& run) { lod::for_each_sequence(executor, x, 0, [&](const auto&) { run.step(); }); });
+  });
+  for (const int threads : thread_counts) {
+    const lod::CpuExecutor executor(threads);
+    check(x.rows(), [&](Run& run) {
+      const auto y = lod::map_rows<float>(executor, x, {}, [&](const float* from, float* to) {
+        run.step();
+        *to = *from;
+      });
+      CHECK(y.rows() == x.rows());
+    });
+  }
 }
 
 TEST_CASE("map_sequences: agrees with one call after the other, for slices of every type and depth") {

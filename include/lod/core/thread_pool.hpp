@@ -70,6 +70,20 @@ LOD_TAGGED inline std::int64_t clock(clockid_t which = CLOCK_MONOTONIC) noexcept
 /// For how many nanoseconds the calling thread has been blocked until the threads that it had invited had finished.
 [[gnu::visibility("hidden")]] inline constinit thread_local std::int64_t time_waited = 0;
 
+/// Puts off the cancellation of the calling thread (pthread_cancel) for as long as this exists. A cancelled thread
+/// unwinds its stack as if by an exception that nobody may keep; where other threads work on what is on that stack, or
+/// what functions throw is kept for later, the program would end.
+class CancellationPutOff {
+ public:
+  LOD_TAGGED CancellationPutOff() noexcept { pthread_setcancelstate(PTHREAD_CANCEL_DISABLE, &before_); }
+  CancellationPutOff(const CancellationPutOff&) = delete;
+  CancellationPutOff& operator=(const CancellationPutOff&) = delete;
+  LOD_TAGGED ~CancellationPutOff() { pthread_setcancelstate(before_, nullptr); }
+
+ private:
+  int before_ = PTHREAD_CANCEL_ENABLE;
+};
+
 /// The tasks of one operation, which threads claim one by one.
 class SharedTasks {
  public:
@@ -86,6 +100,7 @@ class SharedTasks {
   /// The same for the thread with this number, which has joined, and only until the `clock` shows `until`. Returns
   /// whether no task is left.
   LOD_TAGGED bool work(int thread, std::int64_t until) noexcept {
+    const CancellationPutOff put_off;
     try {
       for (std::int64_t task; (task = next_.fetch_add(1, std::memory_order_relaxed)) < tasks_;) {
         run_(body_, task, thread);

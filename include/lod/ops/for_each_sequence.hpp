@@ -6,6 +6,7 @@
 
 #include <lod/core/error.hpp>
 #include <lod/core/target.hpp>
+#include <lod/core/thread_pool.hpp>
 #include <lod/ops/infer.hpp>
 #include <lod/ops/kernel.hpp>
 #include <lod/ops/output.hpp>
@@ -67,7 +68,8 @@ LoDTensorView<T, Device> open_view(const LoDTensorView<T, Device>& x) noexcept {
 template <class X>
 using open_view_t = decltype(open_view(std::declval<X&>()));
 
-/// The exception to throw when several threads fail: that of the first sequence, as if there were one thread.
+/// The exception to throw when several threads fail: that of the first sequence, as if there were one thread. As long
+/// as it exists, the thread that made it is not cancelled.
 class FirstError {
  public:
   /// Calls f() for sequence i, unless an earlier one has failed.
@@ -90,6 +92,7 @@ class FirstError {
   }
 
  private:
+  detail::CancellationPutOff put_off_;
   std::mutex mutex_;
   static constexpr std::int64_t none = std::numeric_limits<std::int64_t>::max();
   std::atomic<std::int64_t> sequence_ = none;
@@ -150,7 +153,8 @@ using mapped_t =
 /// enqueues operations with the same executor; nothing waits unless f does.
 ///
 /// If f throws, the exception for the first such sequence is passed on, and f may not have been called for later
-/// sequences. Throws OutOfRange for the level.
+/// sequences. A thread that is cancelled meanwhile (pthread_cancel) ends after the operation. Throws OutOfRange for the
+/// level.
 template <Executor E, class X, class F>
   requires LoDTensorLike<std::remove_cvref_t<X>>
 void for_each_sequence(const E& executor, X&& x, int level, F&& f) {
