@@ -118,6 +118,11 @@ TEST_CASE("elementwise_*: Y stands at axis of X, by default at its end") {
   CHECK(of_both("elementwise_div", row, x) == Floats{10, 10, 10, 2.5f, 4, 5});
   CHECK(of_both("elementwise_max", x, plain<float>({1}, {3})) == Floats{3, 3, 3, 4, 5, 6});
   CHECK(of_both("elementwise_min", x, plain<float>({1}, {3})) == Floats{1, 2, 3, 3, 3, 3});
+  constexpr float nan = std::numeric_limits<float>::quiet_NaN();
+  for (const char* const type : {"elementwise_max", "elementwise_min"}) {
+    const auto found = of_both(type, plain<float>({3}, {1, nan, nan}), plain<float>({3}, {nan, 1, nan}));
+    CHECK(std::all_of(found.begin(), found.end(), [](float v) { return std::isnan(v); }));
+  }
   CHECK(of_both("elementwise_pow", x, plain<float>({1}, {2})) == Floats{1, 4, 9, 16, 25, 36});
   CHECK_THROWS_AS(of_both("elementwise_add", x, column), ShapeMismatch);
   CHECK_THROWS_AS(of_both("elementwise_add", x, row, {attr("axis", 4)}), OutOfRange);
@@ -232,6 +237,22 @@ TEST_CASE("activations: at -2, 0, 0.5 and 3") {
   CHECK(in_double("log") == std::vector<double>{std::log(0.25), std::log(4.0)});
   CHECK_THROWS_AS(apply("tanh", {{"X", {plain<std::int64_t>({1}, {1})}}}, {"Out"}), ShapeMismatch);
   CHECK_THROWS_AS(apply("pow", {{"X", {x}}, {"FactorTensor", {x}}}, {"Out"}), InvalidProgram);
+}
+
+TEST_CASE("activations: of NaN all are NaN") {
+  const auto x = plain<float>({1}, {std::numeric_limits<float>::quiet_NaN()});
+  for (const char* const type :
+       {"relu",     "sigmoid",      "logsigmoid", "tanh",        "exp",        "square",
+        "abs",      "floor",        "ceil",       "round",       "sign",       "sin",
+        "cos",      "erf",          "atan",       "sinh",        "cosh",       "tan",
+        "expm1",    "mish",         "selu",       "soft_relu",   "softsign",   "tanh_shrink",
+        "relu6",    "leaky_relu",   "elu",        "gelu",        "swish",      "silu",
+        "softplus", "hard_sigmoid", "hard_swish", "hard_shrink", "softshrink", "thresholded_relu",
+        "brelu",    "stanh",        "sqrt",       "rsqrt",       "reciprocal", "log",
+        "log2",     "log10",        "log1p",      "asin",        "acos"}) {
+    INFO(type);
+    CHECK(std::isnan(numbers<float>(apply(type, {{"X", {x}}}, {"Out"})[0])[0]));
+  }
 }
 
 TEST_CASE("tanh, exp and erf of float are within 2 units in the last place") {
@@ -391,6 +412,34 @@ TEST_CASE("top_k, arg_max, arg_min, accuracy: of equal numbers the first") {
   CHECK(numbers<float>(right[0]) == Floats{0.5f});
   CHECK(numbers<std::int32_t>(right[1]) == std::vector<std::int32_t>{1});
   CHECK(numbers<std::int32_t>(right[2]) == std::vector<std::int32_t>{2});
+}
+
+TEST_CASE("top_k, arg_max, arg_min: NaN is the greatest, and the first is chosen, wherever it is") {
+  constexpr float nan = std::numeric_limits<float>::quiet_NaN();
+  const auto x = plain<float>({4, 4}, {nan, 1, 3, nan, 1, nan, 3, 2, 2, 1, nan, nan, nan, nan, nan, nan});
+  const auto top = apply("top_k", {{"X", {x}}}, {"Out", "Indices"}, {attr("k", 3)});
+  CHECK(numbers<std::int64_t>(top[1]) == Ids{0, 3, 2, 1, 2, 3, 2, 3, 0, 0, 1, 2});
+  const auto greatest = numbers<float>(top[0]);
+  CHECK((std::isnan(greatest[1]) && greatest[2] == 3 && greatest[4] == 3 && greatest[8] == 2));
+  for (const char* const type : {"arg_max", "arg_min"}) {
+    CHECK(numbers<std::int64_t>(apply(type, {{"X", {x}}}, {"Out"}, {attr("axis", std::int64_t{1})})[0]) ==
+          Ids{0, 1, 2, 0});
+  }
+}
+
+TEST_CASE("maxout, kldiv_loss: NaN is not lost, wherever it is") {
+  constexpr float nan = std::numeric_limits<float>::quiet_NaN();
+  const auto x = plain<float>({1, 6, 1}, {nan, 1, 1, nan, 2, 1});
+  const auto greatest = numbers<float>(apply("maxout", {{"X", {x}}}, {"Out"}, {attr("groups", 2)})[0]);
+  CHECK((std::isnan(greatest[0]) && std::isnan(greatest[1]) && greatest[2] == 2));
+  const auto out = plain<float>({1, 3, 1}, {nan, nan, 2}), dy = plain<float>({1, 3, 1}, {5, 6, 7});
+  const auto dx =
+      apply("maxout_grad", {{"X", {x}}, {"Out", {out}}, {"Out@GRAD", {dy}}}, {"X@GRAD"}, {attr("groups", 2)})[0];
+  CHECK(numbers<float>(dx) == Floats{5, 0, 0, 6, 7, 0});
+  const auto loss = numbers<float>(
+      apply("kldiv_loss", {{"X", {plain<float>({1, 3}, {0, 0, 0})}}, {"Target", {plain<float>({1, 3}, {nan, 0, -1})}}},
+            {"Loss"}, {attr("reduction", std::string("none"))})[0]);
+  CHECK((std::isnan(loss[0]) && loss[1] == 0 && loss[2] == 0));
 }
 
 TEST_CASE("layer_norm, batch_norm, dropout: in inference") {
@@ -591,14 +640,19 @@ TEST_CASE("crop, pad_constant_like, scatter_nd_add, eye, linspace") {
             apply("eye", {}, {"Out"}, {attr("num_rows", std::int64_t{2}), attr("num_columns", std::int64_t{3})})[0]) ==
         Floats{1, 0, 0, 0, 1, 0});
   CHECK_THROWS_AS(apply("eye", {}, {"Out"}, {attr("num_rows", std::int64_t{-1})}), InvalidProgram);
-  const auto line = [](std::int32_t count) {
-    const auto one = plain<float>({1}, {1}), two = plain<float>({1}, {2});
-    return numbers<float>(apply(
-        "linspace", {{"Start", {one}}, {"Stop", {two}}, {"Num", {plain<std::int32_t>({1}, {count})}}}, {"Out"})[0]);
+  const auto line = [](std::int32_t count, auto first, decltype(first) last) {
+    using T = decltype(first);
+    const auto from = plain<T>({1}, {first}), to = plain<T>({1}, {last});
+    return numbers<T>(apply(
+        "linspace", {{"Start", {from}}, {"Stop", {to}}, {"Num", {plain<std::int32_t>({1}, {count})}}}, {"Out"})[0]);
   };
-  CHECK(line(3) == Floats{1, 1.5F, 2});
-  CHECK(line(1) == Floats{1});
-  CHECK_THROWS_AS(line(0), lod::OutOfRange);
+  CHECK(line(3, 1.0F, 2.0F) == Floats{1, 1.5F, 2});
+  CHECK(line(1, 1.0F, 2.0F) == Floats{1});
+  CHECK_THROWS_AS(line(0, 1.0F, 2.0F), lod::OutOfRange);
+  // Their difference is beyond the range.
+  CHECK(line(3, 3e38F, -3e38F) == Floats{3e38F, 0, -3e38F});
+  CHECK(line(5, -1.5e308, 1.5e308) == std::vector<double>{-1.5e308, -0.75e308, 0, 0.75e308, 1.5e308});
+  for (std::int32_t count = 2; count < 100; ++count) CHECK(line(count, 0.1F, 0.7F).back() == 0.7F);
 }
 
 TEST_CASE("cvm, shard_index, squared_l2_distance: counts of clicks, ids of a shard, distances of rows") {
@@ -680,6 +734,11 @@ TEST_CASE("argsort, cumsum, maxout, prelu, range") {
   CHECK(sums({}) == Floats{1, 3, 6, 4, 9, 15});
   CHECK(sums({attr("axis", 0), attr("reverse", true)}) == Floats{5, 7, 9, 4, 5, 6});
   CHECK(sums({attr("flatten", true), attr("exclusive", true)}) == Floats{0, 1, 3, 6, 10, 15});
+  for (const bool is_exclusive : {false, true}) {
+    const auto zeros = numbers<float>(
+        apply("cumsum", {{"X", {plain<float>({2}, {-0.0F, -0.0F})}}}, {"Out"}, {attr("exclusive", is_exclusive)})[0]);
+    CHECK(std::all_of(zeros.begin(), zeros.end(), [=](float v) { return std::signbit(v) != is_exclusive; }));
+  }
   CHECK(numbers<std::int64_t>(apply("cumsum", {{"X", {plain<std::int64_t>({2}, {INT64_MAX, 1})}}}, {"Out"})[0]) ==
         Ids{INT64_MAX, INT64_MIN});
   CHECK(numbers<float>(apply("maxout", {{"X", {x}}}, {"Out"}, {attr("groups", 3)})[0]) == Floats{3, 6});

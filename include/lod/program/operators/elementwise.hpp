@@ -231,8 +231,9 @@ struct Divides {
     return kernel::Divide()(a, b);
   }
 };
-LOD_FORMULA_OF_TWO(Maximum, T, a, b, a < b ? b : a);
-LOD_FORMULA_OF_TWO(Minimum, T, a, b, b < a ? b : a);
+// NaN, if either is.
+LOD_FORMULA_OF_TWO(Maximum, T, a, b, a < b || b != b ? b : a);
+LOD_FORMULA_OF_TWO(Minimum, T, a, b, b < a || b != b ? b : a);
 LOD_FORMULA_OF_TWO(Power, T, a, b, Scalar(std::pow(a, b)).to<T>());
 /// The remainder, with the sign of the divisor.
 struct Remainder {

@@ -185,7 +185,8 @@ RunOperator<E> range(const OperatorArguments& op) {
   };
 }
 
-/// linspace: Start, Stop, Num, one number each -> Out: Num numbers from Start to Stop, equally far apart.
+/// linspace: Start, Stop, Num, one number each -> Out: Num numbers from Start to Stop, equally far apart; the last is
+/// Stop. Each is counted from the nearer end.
 template <Executor E>
 RunOperator<E> linspace(const OperatorArguments& op) {
   const Slot start = op.input("Start"), stop = op.input("Stop"), number = op.input("Num"), out = op.output("Out");
@@ -195,10 +196,14 @@ RunOperator<E> linspace(const OperatorArguments& op) {
       const T first = only_number<T>(call, start), last = only_number<T>(call, stop);
       const std::int64_t count = only_number<std::int32_t>(call, number);
       if (count < 1) throw OutOfRange(detail::text({call.name(number), " is ", count, ", expected 1 or more"}));
-      const T step = count > 1 ? (last - first) / static_cast<T>(count - 1) : T{0};
+      const auto step = (Wide<T>{last} - Wide<T>{first}) / static_cast<Wide<T>>(std::max<std::int64_t>(count - 1, 1));
       auto y = call.output_bytes(out, data_type_v<T>, LoD(), {}, count);
       T* const to = y.template elements<T>();
-      for (std::int64_t i = 0; i < count; ++i) to[i] = first + step * static_cast<T>(i);
+      for (std::int64_t i = 0; i < count; ++i) {
+        const std::int64_t after = count - 1 - i;
+        to[i] = static_cast<T>(i <= after ? first + step * static_cast<Wide<T>>(i)
+                                          : last - step * static_cast<Wide<T>>(after));
+      }
     });
   };
 }

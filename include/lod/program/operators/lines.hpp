@@ -44,11 +44,12 @@ RunOperator<E> argsort(const OperatorArguments& op) {
       for (std::int64_t i = 0; i < around.lines(); ++i) {
         const std::int64_t first = around.first(i);
         const auto at = [&](std::int64_t k) { return values[first + k * around.after]; };
-        const auto less = [](T a, T b) { return a < b || (b != b && a == a); };  // NaN last
         std::iota(order.data(), order.data() + around.along, std::int64_t{0});
         std::sort(order.data(), order.data() + around.along, [&](std::int64_t a, std::int64_t b) {
           const T p = at(a), q = at(b);
-          return (is_descending ? less(q, p) : less(p, q)) || (!less(p, q) && !less(q, p) && a < b);
+          if (comes_before(p, q)) return !is_descending;
+          if (comes_before(q, p)) return is_descending;
+          return a < b;
         });
         for (std::int64_t k = 0; k < around.along; ++k) {
           chosen[first + k * around.after] = order[k];
@@ -111,7 +112,7 @@ RunOperator<E> cumsum(const OperatorArguments& op) {
       auto y = call.output_bytes(out, data_type_v<T>, is_gradient ? from.shape() : shape, from);
       T* const to = y.template elements<T>();
       for (std::int64_t i = 0; i < around.lines(); ++i) {
-        Sum sum{0};
+        Sum sum = is_exclusive ? Sum{0} : -Sum{0};  // so that sums of -0 are -0
         for (std::int64_t k = 0; k < around.along; ++k) {
           const std::int64_t place = around.first(i) + (is_reversed ? around.along - 1 - k : k) * around.after;
           const Sum next = kernel::Add()(sum, static_cast<Sum>(values[place]));
@@ -154,7 +155,8 @@ class ChannelGroups {
  private:
   std::int32_t size_, axis_;
 };
-/// maxout: X -> Out: the greatest number of each group of channels, at each place; attributes as ChannelGroups.
+/// maxout: X -> Out: the greatest number of each group of channels, at each place, or NaN if there is one; attributes
+/// as ChannelGroups.
 template <Executor E>
 RunOperator<E> maxout(const OperatorArguments& op) {
   const Slot x = op.input("X"), out = op.output("Out");
@@ -169,7 +171,10 @@ RunOperator<E> maxout(const OperatorArguments& op) {
       for (std::int64_t i = 0; i < shape.elements(); ++i) {
         const std::int64_t first = groups.first(i, step);
         T greatest = values[first];
-        for (std::int64_t k = 1; k < groups.size(); ++k) greatest = std::max(greatest, values[first + k * step]);
+        for (std::int64_t k = 1; k < groups.size(); ++k) {
+          const T value = values[first + k * step];
+          if (comes_before(greatest, value)) greatest = value;
+        }
         y.template elements<T>()[i] = greatest;
       }
     });
@@ -191,7 +196,8 @@ RunOperator<E> maxout_grad(const OperatorArguments& op) {
         for (std::int64_t i = 0; i < shape.elements(); ++i) {
           const std::int64_t first = groups.first(i, step);
           for (std::int64_t k = 0; k < groups.size(); ++k) {
-            if (values[first + k * step] != greatest[i]) continue;
+            const T value = values[first + k * step];
+            if (comes_before(value, greatest[i]) || comes_before(greatest[i], value)) continue;
             to[first + k * step] = given[i];
             break;
           }

@@ -173,8 +173,8 @@ class Reduction {
  private:
   std::string name_;
 };
-/// kldiv_loss: X, logarithms of probabilities, Target, probabilities -> Loss: target * (log target - x), where the
-/// target is greater than 0; summed as Reduction says.
+/// kldiv_loss: X, logarithms of probabilities, Target, probabilities -> Loss: target * (log target - x), 0 where the
+/// target is not above 0; summed as Reduction says.
 template <Executor E>
 RunOperator<E> kldiv_loss(const OperatorArguments& op) {
   const Slot x = op.input("X"), target = op.input("Target"), out = op.output("Loss");
@@ -185,7 +185,7 @@ RunOperator<E> kldiv_loss(const OperatorArguments& op) {
       const T *const values = call.template view<T>(x).data(), *const targets =
                                                                    numbers_of<T>(call, target, from.shape());
       const auto loss = [=](std::int64_t i) {
-        return targets[i] > 0 ? targets[i] * (std::log(targets[i]) - values[i]) : T{0};
+        return targets[i] <= 0 ? T{0} : targets[i] * (std::log(targets[i]) - values[i]);
       };
       const std::int64_t count = from.rows() * from.row_size();
       if (reduction.is_none()) {
@@ -215,7 +215,7 @@ RunOperator<E> kldiv_loss_grad(const OperatorArguments& op) {
       auto out = call.output_bytes(dx, from.data_type(), from.lod(), from.row_shape(), from.rows());
       for (std::int64_t i = 0; i < count; ++i) {
         const T each = given[reduction.is_none() ? i : 0] / divisor;
-        out.template elements<T>()[i] = targets[i] > 0 ? -targets[i] * each : T{0};
+        out.template elements<T>()[i] = targets[i] <= 0 ? T{0} : -targets[i] * each;
       }
     });
   };

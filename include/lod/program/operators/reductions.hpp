@@ -323,8 +323,8 @@ RunOperator<E> reduction_grad(const OperatorArguments& op) {
   };
 }
 
-/// top_k: X -> Out, Indices; k = 1: the greatest numbers along the last axis, the first of equal ones. top_k_v2: axis =
-/// -1, which must be the last, largest = true, sorted = true.
+/// top_k: X -> Out, Indices; k = 1: the greatest numbers along the last axis, the first of equal ones. NaN is greater
+/// than all others. top_k_v2: axis = -1, which must be the last, largest = true, sorted = true.
 template <Executor E>
 RunOperator<E> top_k(const OperatorArguments& op) {
   op.expect_no_input("K");
@@ -353,9 +353,10 @@ RunOperator<E> top_k(const OperatorArguments& op) {
       for (std::int64_t i = 0; i < around.before; ++i) {
         const T* const row = values + i * around.along;
         std::iota(order.data(), order.data() + around.along, std::int64_t{0});
-        std::partial_sort(
-            order.data(), order.data() + k, order.data() + around.along,
-            [row](std::int64_t a, std::int64_t b) { return row[a] > row[b] || (row[a] == row[b] && a < b); });
+        std::partial_sort(order.data(), order.data() + k, order.data() + around.along,
+                          [row](std::int64_t a, std::int64_t b) {
+                            return comes_before(row[b], row[a]) || (!comes_before(row[a], row[b]) && a < b);
+                          });
         for (std::int64_t j = 0; j < k; ++j) {
           chosen[i * k + j] = order[j];
           to[i * k + j] = row[order[j]];
@@ -365,7 +366,8 @@ RunOperator<E> top_k(const OperatorArguments& op) {
   };
 }
 
-/// arg_max and arg_min: X -> Out; axis, keepdims = false, flatten = false, dtype = INT64: the first of equal ones.
+/// arg_max and arg_min: X -> Out; axis, keepdims = false, flatten = false, dtype = INT64: the first of equal ones, or
+/// the first NaN if there is one, as reduce_max and reduce_min give it.
 template <Executor E, bool is_max>
 RunOperator<E> arg_extreme(const OperatorArguments& op) {
   const Slot x = op.input("X"), out = op.output("Out");
@@ -398,7 +400,7 @@ RunOperator<E> arg_extreme(const OperatorArguments& op) {
           std::int64_t best = 0;
           for (std::int64_t k = 1; k < around.along; ++k) {
             const T found = first[k * around.after], known = first[best * around.after];
-            if (is_max ? known < found : found < known) best = k;
+            if ((is_max ? known < found : found < known) || (found != found && known == known)) best = k;
           }
           const std::int64_t place = i * around.after + j;
           if (type == DataType::INT64) {

@@ -54,6 +54,12 @@ inline std::size_t last_axis(std::int64_t axis, std::size_t rank) {
   return found;
 }
 
+/// Whether a comes before b in ascending order: NaN after all others.
+template <class T>
+bool comes_before(T a, T b) {
+  return a < b || (b != b && a == a);
+}
+
 /// A shape around an axis: elements before it, along it, and after it.
 struct Around {
   std::int64_t before;

@@ -92,7 +92,7 @@ LOD_HOST_DEVICE T between(T x, T least, T greatest) {
   return greatest < x ? greatest : x;
 }
 
-// Activations. Those with attributes read them on construction.
+// Activations. Those with attributes read them on construction. Of NaN all are NaN.
 
 LOD_FORMULA(Relu, x, x < 0 ? T{0} : x);
 LOD_FORMULA(Sigmoid, x, 1 / (1 + exponential(-x)));
@@ -111,7 +111,7 @@ LOD_FORMULA(Ceil, x, std::ceil(x));
 LOD_FORMULA(Round, x, std::round(x));
 LOD_FORMULA(Sine, x, std::sin(x));
 LOD_FORMULA(Cosine, x, std::cos(x));
-LOD_FORMULA(Sign, x, static_cast<T>((x > 0) - (x < 0)));
+LOD_FORMULA(Sign, x, x != x ? x : static_cast<T>((x > 0) - (x < 0)));
 LOD_FORMULA(Softsign, x, x / (1 + std::abs(x)));
 LOD_FORMULA(TanhShrink, x, x - hyperbolic_tangent(x));
 LOD_FORMULA(Erf, x, error_function(x));
@@ -238,7 +238,7 @@ struct HardShrink {
   explicit HardShrink(const OperatorArguments& op) : threshold(op.attr("threshold", 0.5f)) {}
   template <class T>
   LOD_HOST_DEVICE T operator()(T x) const {
-    return std::abs(x) > threshold ? x : T{0};
+    return std::abs(x) <= threshold ? T{0} : x;
   }
 };
 struct SoftShrink {
@@ -246,7 +246,7 @@ struct SoftShrink {
   explicit SoftShrink(const OperatorArguments& op) : lambda(op.attr("lambda", 0.5f)) {}
   template <class T>
   LOD_HOST_DEVICE T operator()(T x) const {
-    return x > lambda ? x - lambda : x < -lambda ? x + lambda : T{0};
+    return x > lambda ? x - lambda : x < -lambda ? x + lambda : x != x ? x : T{0};
   }
 };
 struct ThresholdedRelu {
@@ -254,7 +254,7 @@ struct ThresholdedRelu {
   explicit ThresholdedRelu(const OperatorArguments& op) : threshold(op.attr("threshold", 1.0f)) {}
   template <class T>
   LOD_HOST_DEVICE T operator()(T x) const {
-    return x > threshold ? x : T{0};
+    return x <= threshold ? T{0} : x;
   }
 };
 struct BoundedRelu {
