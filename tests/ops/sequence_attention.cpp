@@ -286,11 +286,12 @@ TEST_CASE("sequence_attention: the same bits, however many blocks of rows a task
   // On one thread a task has several blocks, of which only some see a tile; on many, and of a short sequence, one.
   const LoD lod = LoD::from_lengths(
       {slow ? std::vector<std::int64_t>{330, 1, 97, 200} : std::vector<std::int64_t>{610, 1, 97, 400}});
-  const auto q = reals<float>(engine, lod, {16}), dy = reals<float>(engine, lod, {16});
-  const auto k = reals<float>(engine, lod, {8}), v = reals<float>(engine, lod, {8});
-  for (const Options<float>& options :
-       {Options<float>{.heads = 2, .kv_heads = 1}, Options<float>{.heads = 2, .kv_heads = 1, .causal = true},
-        Options<float>{.heads = 2, .kv_heads = 1, .window = {150, 20}}}) {
+  const std::int64_t kv_heads = slow ? 1 : 3, heads = 2 * kv_heads;
+  const auto q = reals<float>(engine, lod, {8 * heads}), dy = reals<float>(engine, lod, {8 * heads});
+  const auto k = reals<float>(engine, lod, {8 * kv_heads}), v = reals<float>(engine, lod, {8 * kv_heads});
+  for (const Options<float>& options : {Options<float>{.heads = heads, .kv_heads = kv_heads},
+                                        Options<float>{.heads = heads, .kv_heads = kv_heads, .causal = true},
+                                        Options<float>{.heads = heads, .kv_heads = kv_heads, .window = {150, 20}}}) {
     CAPTURE(options.causal);
     const lod::CpuExecutor one(1), many(16);
     const auto few = lod::sequence_attention(one, q, k, v, options),
