@@ -43,6 +43,8 @@ template <class Kind>
 inline constexpr bool has_own_elements = false;
 template <class U>
 inline constexpr bool has_own_elements<lod::operation::TensorOf<U>> = true;
+template <>
+inline constexpr bool has_own_elements<lod::operation::Ids> = true;
 template <class Kind>
 inline constexpr bool has_own_elements<Several<Kind>> = has_own_elements<Kind>;
 template <>

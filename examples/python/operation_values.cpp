@@ -52,6 +52,11 @@ const Tensor& Values::tensor(py::handle value, lod::DataType type) {
   check_type(found.data_type(), type);
   return found;
 }
+const Tensor& Values::ids(py::handle value) {
+  const Tensor& found = tensor(value);
+  if (found.data_type() != lod::DataType::INT32) check_type(found.data_type(), lod::DataType::INT64);
+  return found;
+}
 const Tensor& Values::writable(py::handle value, lod::DataType type) {
   const Tensor& found =
       py::isinstance<Tensor>(value) ? value.cast<const Tensor&>() : tensors_.emplace_back(to_writable(value));

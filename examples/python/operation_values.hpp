@@ -58,6 +58,8 @@ class Values {
   const Tensor& tensor(pybind11::handle value);
   /// The same with elements of a type. TypeError for others.
   const Tensor& tensor(pybind11::handle value, lod::DataType type);
+  /// The same with elements of INT64 or INT32. TypeError for others.
+  const Tensor& ids(pybind11::handle value);
   /// A tensor as it is that is not read-only. ValueError for others.
   const Tensor& writable(pybind11::handle value, lod::DataType type);
   /// SelectedRows. TypeError for others.
@@ -108,6 +110,15 @@ struct As<lod::LoDTensorView<const T>> {
   }
   static lod::LoDTensorView<const T> view_of(const Tensor& x) {
     return {reinterpret_cast<const T*>(x.bytes().data()), x.part(), &x.whole().row_shape(), x.whole().row_size()};
+  }
+};
+template <>
+struct As<lod::operation::Ids::Given<lod::Cpu>> {
+  static constexpr const char* hint = "TensorLike";
+  static lod::operation::Ids::Given<lod::Cpu> from(Values& values, pybind11::handle value) {
+    const Tensor& ids = values.ids(value);
+    if (ids.data_type() == lod::DataType::INT32) return As<lod::LoDTensorView<const std::int32_t>>::view_of(ids);
+    return As<lod::LoDTensorView<const std::int64_t>>::view_of(ids);
   }
 };
 /// What is changed in place.

@@ -203,6 +203,10 @@ class BesideNumPy(unittest.TestCase):
         looked_up = table[[0, 5, 5, 3, 0]]
         self.check(lt.embedding(table, ids), looked_up, LOD)
         self.check(lt.embedding_pool(table, ids, PoolType.SUM), [looked_up[s].sum(axis=0) for s in SEQUENCES])
+        self.check(lt.embedding(table, LoDTensor([[0, 5], [], [5, 3, 0]], dtype=lt.INT32)), looked_up, LOD)
+        self.check(lt.embedding(table, np.array([0, 5, 5, 3, 0], np.int32)), looked_up)
+        with self.assertRaisesRegex(TypeError, "elements of type INT64"):
+            lt.embedding(table, np.array([0, 5], np.int16))
         g = lt.embedding_grad(looked_up, ids, 6)
         self.assertEqual((g.rows, g.height), ([0, 5, 5, 3, 0], 6))
         dense = np.zeros((6, 2))

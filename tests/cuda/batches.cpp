@@ -5,6 +5,7 @@
 
 #include <doctest/doctest.h>
 
+#include <algorithm>
 #include <cstdint>
 #include <type_traits>
 #include <utility>
@@ -280,9 +281,12 @@ TEST_CASE("on a GPU: embeddings and scattered updates") {
   const LoD index = nested();
   const auto table = real_numbers<float>(engine, {20, 3});
   const auto ids = random_ids(engine, index, 20);
+  LoDTensor<std::int32_t> narrow(index, {});
+  std::ranges::transform(ids.values(), narrow.data(), [](std::int64_t id) { return static_cast<std::int32_t>(id); });
   const auto weights = real_numbers<float>(engine, index, {});
   check_on_gpu("embedding", [&](auto& call) {
     lod::embedding_into(call.executor(), call.on(table), call.on(ids), {.padding_idx = 3}, call.template out<float>());
+    lod::embedding_into(call.executor(), call.on(table), call.on(narrow), {}, call.template out<float>());
   });
   const auto dy = real_numbers<float>(engine, {index.size(-1), 3});
   for (const lod::PoolType type : {lod::PoolType::SUM, lod::PoolType::AVERAGE, lod::PoolType::MAX}) {

@@ -180,6 +180,9 @@ TEST_CASE("infer_embedding: allows what the operation gives, and refuses what it
   const auto ids = described(lod::DataType::INT64, {15, 1}, 2);
   CHECK(lod::infer_embedding(described(lod::DataType::BF16, {-1, 8}), ids) ==
         described(lod::DataType::BF16, {15, 1, 8}, 2));
-  CHECK_THROWS_WITH_AS(lod::infer_embedding(ids, described(lod::DataType::INT32, {15})),
-                       doctest::Contains("embedding: ids: elements of INT32, expected INT64"), lod::ShapeMismatch);
+  CHECK(lod::infer_embedding(described(lod::DataType::FP32, {-1, 8}), described(lod::DataType::INT32, {15})) ==
+        described(lod::DataType::FP32, {15, 8}));
+  CHECK_THROWS_WITH_AS(lod::infer_embedding(ids, described(lod::DataType::UINT32, {15})),
+                       doctest::Contains("embedding: ids: elements of UINT32, expected INT64 or INT32"),
+                       lod::ShapeMismatch);
 }

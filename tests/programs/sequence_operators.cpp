@@ -227,6 +227,9 @@ TEST_CASE("lookup_table: the last dimension of the ids is gone, unless in its se
   CHECK(y.shape() == Shape{3, 2});
   CHECK(y.lod() == words.lod());
   CHECK(apply("lookup_table_v2", {{"W", {table}}, {"Ids", {words}}}, {"Out"})[0].shape() == Shape{3, 1, 2});
+  const auto narrow = ragged<std::int32_t>({2, 0, 1}, {1}, {2, 0, 1});
+  CHECK(numbers<float>(apply("lookup_table_v2", {{"W", {table}}, {"Ids", {narrow}}}, {"Out"})[0]) ==
+        Floats{5, 6, 1, 2, 3, 4});
   // Ids that are rows themselves.
   CHECK(apply("lookup_table", {{"W", {table}}, {"Ids", {ragged<std::int64_t>({2, 1}, {}, {2, 0, 1})}}}, {"Out"})[0]
             .shape() == Shape{3, 2});

@@ -4,6 +4,7 @@
 /// not included, so that the compiler has little to read: a type is refused before they are looked for.
 #include <lod/ops/edit_distance.hpp>
 #include <lod/ops/elementwise.hpp>
+#include <lod/ops/embedding.hpp>
 #include <lod/ops/optimizers.hpp>
 #include <lod/ops/row_sparse.hpp>
 #include <lod/ops/sequence_pool.hpp>
@@ -29,6 +30,8 @@ int main() {
   lod::LoDTensor<float> y;
   lod::LoDTensor<int> index;
   lod::sequence_max_pool_into(lod::CpuExecutor(), lod::LoDTensor<float>(), y, index);
+#elif defined(IDS)
+  lod::embedding(lod::LoDTensor<float>(), lod::LoDTensor<float>());
 #elif defined(ADAM)
   lod::LoDTensor<int> parameter, mean, squares;
   lod::adam(parameter, mean, squares, lod::LoDTensor<int>(), {.step = 1});

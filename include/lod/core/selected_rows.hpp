@@ -25,9 +25,8 @@ namespace lod::inline LOD_INTERFACE {
 
 namespace detail {
 
-/// Throws OutOfRange unless every id is in [least, height); `least` is 0 or -1. `what` begins the text.
-LOD_TAGGED inline void check_row_ids(std::span<const std::int64_t> rows, std::int64_t height, const char* what,
-                                     std::int64_t least = 0) {
+/// Whether every id is in [least, height); `least` is 0 or -1.
+LOD_TAGGED inline bool are_row_ids(std::span<const std::int64_t> rows, std::int64_t height, std::int64_t least) {
   // Without a branch for each: the top bit is set if an id is negative or beyond the last. Some at a time, since -O2
   // makes vectors only of loops whose number of turns is known.
   const auto last = static_cast<std::uint64_t>(height) - 1;
@@ -46,7 +45,12 @@ LOD_TAGGED inline void check_row_ids(std::span<const std::int64_t> rows, std::in
     for (const std::uint64_t one : of_some) wrong |= one;
   }
   for (; begin < rows.size(); ++begin) wrong |= wrong_bit(rows[begin]);
-  if (wrong >> 63 == 0) return;
+  return wrong >> 63 == 0;
+}
+/// Throws OutOfRange unless every id is in [least, height); `least` is 0 or -1. `what` begins the text.
+LOD_TAGGED inline void check_row_ids(std::span<const std::int64_t> rows, std::int64_t height, const char* what,
+                                     std::int64_t least = 0) {
+  if (are_row_ids(rows, height, least)) return;
   for (std::size_t i = 0; i < rows.size(); ++i) {
     if (rows[i] < least || rows[i] >= height) {
       const std::string found = text({what, ": id ", rows[i], " at position ", i});

@@ -7,11 +7,18 @@
 #include <lod/core/executor.hpp>
 #include <lod/core/selected_rows.hpp>
 #include <lod/core/target.hpp>
+#include <lod/ops/declaration.hpp>
 #include <lod/ops/kernel.hpp>
+#include <lod/ops/new_offsets.hpp>
 #include <lod/ops/output.hpp>
 #include <lod/ops/staging.hpp>
 
+#include <algorithm>
+#include <atomic>
+#include <concepts>
 #include <cstdint>
+#include <limits>
+#include <optional>
 #include <span>
 
 namespace lod::inline LOD_INTERFACE::kernel {
@@ -33,12 +40,127 @@ struct PaddingIds {
 /// padding or outside [0, height). If any is outside, *fault is the position of one of them. For devices whose memory
 /// the CPU cannot read.
 struct CheckIds {};
+/// run(executor, ids, count, wide): wide[i] = ids[i], numbers of 32 bits. For such devices, too.
+struct WidenIds {};
 
 }  // namespace lod::inline LOD_INTERFACE::kernel
 
 namespace lod::inline LOD_INTERFACE::inline LOD_TARGET {
 
 namespace operation {
+
+/// Ids or labels as the body of an operation sees them: numbers of 64 bits, in place or widened.
+template <class E>
+class IdsInput : public Input<E, std::int64_t> {
+  using View = Input<E, std::int64_t>;
+
+ public:
+  /// `narrow`, unless it is null, are the ids in place of those of `ids`, which has their levels and shape.
+  IdsInput(const E& executor, const View& ids, const std::int32_t* narrow) : View(ids) {
+    if (!narrow) return;
+    const std::int64_t count = ids.rows() * ids.row_size();
+    wide_.emplace(executor, count);
+    if constexpr (on_cpu<E>) {
+      range_ = widen(executor, narrow, count, wide_->data());
+    } else {
+      launch(kernel::WidenIds(), executor, narrow, count, wide_->data());
+    }
+    static_cast<View&>(*this) = View(wide_->data(), ids.lod_view(), &ids.row_shape(), ids.row_size());
+  }
+  IdsInput(const IdsInput&) = delete;
+  IdsInput& operator=(const IdsInput&) = delete;
+
+  /// On the CPU. Throws OutOfRange unless every id is in [least, height), with a text that begins with `what`.
+  void check(const E& executor, std::int64_t height, const char* what, std::int64_t least) const {
+    std::atomic<bool> all = true;
+    if (range_) {
+      all = range_->least >= least && range_->greatest < height;
+    } else {
+      const auto ids = this->values();
+      const auto look_through = [&](std::int64_t, std::int64_t begin, std::int64_t end) {
+        const auto some = ids.subspan(static_cast<std::size_t>(begin), static_cast<std::size_t>(end - begin));
+        if (!detail::are_row_ids(some, height, least)) all.store(false, std::memory_order_relaxed);
+      };
+      const auto count = static_cast<std::int64_t>(ids.size());
+      launch(kernel::ForEachRange(), executor, count, detail::bytes_of<std::int64_t>(count), look_through);
+    }
+    if (!all) detail::check_row_ids(this->values(), height, what, least);
+  }
+
+ private:
+  /// The least and the greatest id. That of no ids is within all others.
+  struct Range {
+    std::int32_t least = std::numeric_limits<std::int32_t>::max();
+    std::int32_t greatest = std::numeric_limits<std::int32_t>::min();
+  };
+  /// Copies the ids and returns their range: a pass of its own to check them would take as long again.
+  static Range widen(const E& executor, const std::int32_t* narrow, std::int64_t count, std::int64_t* wide) {
+    const std::int64_t bytes = detail::bytes_of<std::int64_t>(2, count);
+    const Workspace::Loan<Range> ranges(executor.workspace(), launch(kernel::RangeCount(), executor, count, bytes));
+    launch(kernel::ForEachRange(), executor, count, bytes,
+           [&](std::int64_t part, std::int64_t begin, std::int64_t end) {
+             constexpr std::int64_t at_a_time = 16;  // known to the compiler, which makes vectors of them
+             std::int32_t least[at_a_time], greatest[at_a_time];
+             Range range;
+             std::ranges::fill(least, range.least);
+             std::ranges::fill(greatest, range.greatest);
+             for (; end - begin >= at_a_time; begin += at_a_time) {
+               for (std::int64_t k = 0; k < at_a_time; ++k) {
+                 const std::int32_t id = narrow[begin + k];
+                 wide[begin + k] = id;
+                 least[k] = std::min(least[k], id);
+                 greatest[k] = std::max(greatest[k], id);
+               }
+             }
+             for (; begin < end; ++begin) {
+               wide[begin] = narrow[begin];
+               least[0] = std::min(least[0], narrow[begin]);
+               greatest[0] = std::max(greatest[0], narrow[begin]);
+             }
+             ranges[part] = {std::ranges::min(least), std::ranges::max(greatest)};
+           });
+    Range all;
+    for (const Range& range : ranges.span()) {
+      all = {std::min(all.least, range.least), std::max(all.greatest, range.greatest)};
+    }
+    return all;
+  }
+
+  std::optional<kernel::Scratch<E, std::int64_t>> wide_;
+  std::optional<Range> range_;
+};
+
+/// A kind of argument: ids or labels, of 64 bits or of 32. The body of the operation sees an `IdsInput`.
+struct Ids {
+  template <class Device>
+  class Given {
+   public:
+    template <LoDTensorLike X>
+    Given(const X& x) noexcept {
+      static_assert(std::same_as<device_t<X>, Device>, "the tensors of an operation are in the memory of one device");
+      static_assert(std::same_as<value_type_t<X>, std::int64_t> || std::same_as<value_type_t<X>, std::int32_t>,
+                    "ids and labels are of type std::int64_t or std::int32_t");
+      const auto& ids = x.view();
+      const std::int64_t* wide = nullptr;
+      if constexpr (sizeof(value_type_t<X>) == sizeof(std::int32_t)) {
+        narrow_ = ids.data();
+      } else {
+        wide = ids.data();
+      }
+      ids_ = {wide, ids.lod_view(), &ids.row_shape(), ids.row_size()};
+    }
+    template <class E>
+    IdsInput<E> as_input(const E& executor) const {
+      return {executor, ids_, narrow_};
+    }
+
+   private:
+    LoDTensorView<const std::int64_t, Device> ids_;
+    const std::int32_t* narrow_ = nullptr;
+  };
+  template <class T, class Device>
+  using Argument = Given<Device>;
+};
 
 /// `count` ids for kernels, which must be in [0, height). On the CPU, an id outside throws OutOfRange at once, with a
 /// text that begins with `what`, a literal; padding ids stay as they are. On a GPU nothing waits to check them: kernels
@@ -47,12 +169,12 @@ namespace operation {
 template <class E>
 class CheckedIds {
  public:
-  CheckedIds(const E& executor, std::span<const std::int64_t> ids, std::int64_t height, const char* what,
+  CheckedIds(const E& executor, const IdsInput<E>& ids, std::int64_t height, const char* what,
              const kernel::PaddingIds& padding = {})
-      : checked_(executor, static_cast<std::int64_t>(ids.size())) {
+      : checked_(executor, ids.rows() * ids.row_size()) {
     detail::check_height(height, what);
-    launch(kernel::CheckIds(), executor, ids.data(), static_cast<std::int64_t>(ids.size()), height, padding.id,
-           padding.minus_one, checked_.data(), executor.fault(what, height));
+    launch(kernel::CheckIds(), executor, ids.data(), ids.rows() * ids.row_size(), height, padding.id, padding.minus_one,
+           checked_.data(), executor.fault(what, height));
   }
   const std::int64_t* data() const noexcept { return checked_.data(); }
 
@@ -63,11 +185,11 @@ template <class E>
   requires(on_cpu<E>)
 class CheckedIds<E> {
  public:
-  CheckedIds(const E&, std::span<const std::int64_t> ids, std::int64_t height, const char* what,
+  CheckedIds(const E& executor, const IdsInput<E>& ids, std::int64_t height, const char* what,
              const kernel::PaddingIds& padding = {})
       : ids_(ids.data()) {
     detail::check_height(height, what);
-    detail::check_row_ids(ids, height, what, padding.least());
+    ids.check(executor, height, what, padding.least());
   }
   const std::int64_t* data() const noexcept { return ids_; }
 

@@ -229,8 +229,7 @@ class RowsThatCount {
 };
 
 template <>
-struct Declared<op::cross_entropy>
-    : Takes<Tensor, TensorOf<std::int64_t>>, With<CrossEntropyOptions>, LaunchesOnIds<kernel::CheckLabels> {
+struct Declared<op::cross_entropy> : Takes<Tensor, Ids>, With<CrossEntropyOptions>, LaunchesOnIds<kernel::CheckLabels> {
   static constexpr const char* name = "cross_entropy";
   using Gradient = op::cross_entropy_grad;
   template <class T>
@@ -240,7 +239,7 @@ struct Declared<op::cross_entropy>
                         kernel::Instance<kernel::Quotients, kernel::Accumulator<T>, T>,
                         kernel::Instance<kernel::Quotients, kernel::Accumulator<T>, kernel::Accumulator<T>>>;
   template <Executor E, class T>
-  static void run(const E& executor, const Input<E, T>& logits, const Input<E, std::int64_t>& labels,
+  static void run(const E& executor, const Input<E, T>& logits, const IdsInput<E>& labels,
                   const CrossEntropyOptions& options, const To<E, T>& y) {
     using A = kernel::Accumulator<T>;
     check_cross_entropy(logits, labels, options, name);
@@ -264,11 +263,11 @@ struct Declared<op::cross_entropy>
 
 template <>
 struct Declared<op::cross_entropy_grad>
-    : Takes<Tensor, Tensor, TensorOf<std::int64_t>>, With<CrossEntropyOptions>, Launches<kernel::CrossEntropyGrad> {
+    : Takes<Tensor, Tensor, Ids>, With<CrossEntropyOptions>, Launches<kernel::CrossEntropyGrad> {
   static constexpr const char* name = "cross_entropy_grad";
   template <Executor E, class T>
-  static void run(const E& executor, const Input<E, T>& dy, const Input<E, T>& logits,
-                  const Input<E, std::int64_t>& labels, const CrossEntropyOptions& options, const To<E, T>& dlogits) {
+  static void run(const E& executor, const Input<E, T>& dy, const Input<E, T>& logits, const IdsInput<E>& labels,
+                  const CrossEntropyOptions& options, const To<E, T>& dlogits) {
     using A = kernel::Accumulator<T>;
     check_cross_entropy(logits, labels, options, name);
     const std::int64_t rows = logits.rows(), classes = logits.row_size();
@@ -321,7 +320,7 @@ inline LoDTensorDesc infer_cross_entropy(const LoDTensorDesc& logits, const LoDT
   operation::check_cross_entropy_options(options, "cross_entropy");
   infer::Batch y = infer::batch_for<op::cross_entropy>(logits, "cross_entropy: logits");
   const infer::Batch targets(labels, "cross_entropy: labels");
-  infer::check_type(targets.type, DataType::INT64, "cross_entropy: labels");
+  infer::check_ids(targets.type, "cross_entropy: labels");
   infer::check_row_count(targets.rows, y.rows, "cross_entropy: labels");
   targets.check_scalar_rows("cross_entropy: labels", "the number of a class");
   if (options.reduction == Reduction::SEQUENCES) y.check_has_level("cross_entropy: logits");

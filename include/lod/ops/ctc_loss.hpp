@@ -70,14 +70,14 @@ void check_ctc(const Logits& logits, const Labels& labels, std::int64_t blank, c
 }
 
 template <>
-struct Declared<op::ctc_loss> : Takes<Tensor, TensorOf<std::int64_t>>, With<CtcLossOptions>, Launches<kernel::CtcLoss> {
+struct Declared<op::ctc_loss> : Takes<Tensor, Ids>, With<CtcLossOptions>, Launches<kernel::CtcLoss> {
   static constexpr const char* name = "ctc_loss";
   using Gradient = op::ctc_loss_grad;
   template <Executor E, class T>
-  static void run(const E& executor, const Input<E, T>& logits, const Input<E, std::int64_t>& labels,
+  static void run(const E& executor, const Input<E, T>& logits, const IdsInput<E>& labels,
                   const CtcLossOptions& options, const To<E, T>& y) {
     check_ctc(logits, labels, options.blank, name);
-    const CheckedIds<E> checked(executor, labels.values(), logits.row_size(), name);
+    const CheckedIds<E> checked(executor, labels, logits.row_size(), name);
     const int level = logits.levels() - 1;
     const auto out = prepare(executor, name, y, LevelsAbove{logits.lod_view(), level}, Shape(),
                              {{"logits", logits}, {"labels", labels}});
@@ -87,17 +87,16 @@ struct Declared<op::ctc_loss> : Takes<Tensor, TensorOf<std::int64_t>>, With<CtcL
 };
 
 template <>
-struct Declared<op::ctc_loss_grad>
-    : Takes<Tensor, Tensor, TensorOf<std::int64_t>>, With<CtcLossOptions>, Launches<kernel::CtcLossGrad> {
+struct Declared<op::ctc_loss_grad> : Takes<Tensor, Tensor, Ids>, With<CtcLossOptions>, Launches<kernel::CtcLossGrad> {
   static constexpr const char* name = "ctc_loss_grad";
   template <Executor E, class T>
-  static void run(const E& executor, const Input<E, T>& dy, const Input<E, T>& logits,
-                  const Input<E, std::int64_t>& labels, const CtcLossOptions& options, const To<E, T>& dlogits) {
+  static void run(const E& executor, const Input<E, T>& dy, const Input<E, T>& logits, const IdsInput<E>& labels,
+                  const CtcLossOptions& options, const To<E, T>& dlogits) {
     check_ctc(logits, labels, options.blank, name);
     const int level = logits.levels() - 1;
     check_row_count(dy.rows(), logits.lod_view().size(level), {name, "dy"});
     check_row_shape(dy.row_shape(), Shape(), {name, "dy"});
-    const CheckedIds<E> checked(executor, labels.values(), logits.row_size(), name);
+    const CheckedIds<E> checked(executor, labels, logits.row_size(), name);
     const auto out = prepare(executor, {name, "dlogits"}, dlogits, SameLevels{logits.lod_view()}, logits.row_shape(),
                              {{"dy", dy}, {"logits", logits}, {"labels", labels}});
     launch(kernel::CtcLossGrad(), executor, dy.data(), logits.data(), segments(executor, logits, level),
@@ -143,7 +142,7 @@ inline LoDTensorDesc infer_ctc_loss(const LoDTensorDesc& logits, const LoDTensor
                                     const CtcLossOptions& options = {}) {
   const infer::Batch batch = infer::batch_for<op::ctc_loss>(logits, "ctc_loss: logits");
   const infer::Batch spelled(labels, "ctc_loss: labels");
-  infer::check_type(spelled.type, DataType::INT64, "ctc_loss: labels");
+  infer::check_ids(spelled.type, "ctc_loss: labels");
   spelled.check_has_level("ctc_loss: labels");
   spelled.check_scalar_rows("ctc_loss: labels", "one label a row");
   infer::Batch y = batch.pooled(-1, "ctc_loss: logits");

@@ -64,7 +64,7 @@ class TensorArgument : public LoDTensorView<const T, Device> {
   static auto view_of(const X& x) noexcept {
     static_assert(std::same_as<device_t<X>, Device>, "the tensors of an operation are in the memory of one device");
     static_assert(std::same_as<value_type_t<X>, T>,
-                  "the tensors that an operation takes have one element type, an index or ids std::int64_t");
+                  "the tensors that an operation takes have one element type, an index std::int64_t");
     return x.view();
   }
 };
@@ -215,6 +215,15 @@ struct Unfilled {
   }
 };
 
+/// An argument as the body of an operation takes it: most as they are, ids of 32 bits as those of 64.
+template <class E, class X>
+decltype(auto) input(const E& executor, const X& argument) {
+  if constexpr (requires { argument.as_input(executor); }) {
+    return argument.as_input(executor);
+  } else {
+    return (argument);
+  }
+}
 /// An output as the body of an operation takes it.
 template <class Kind, class E, class T, class Z>
 decltype(auto) output(Z& z) {
@@ -242,9 +251,9 @@ struct Body<Op, Takes<First, More...>, ResultKinds<ByValue, Kinds...>> {
     check_device<E, X>();
     const Argument<First, X>& first = x;
     if constexpr (std::same_as<Options<Op, X>, NoOptions>) {
-      Declared<Op>::template run<E, T>(executor, first, more..., output<Kinds, E, T>(zs)...);
+      Declared<Op>::template run<E, T>(executor, first, input(executor, more)..., output<Kinds, E, T>(zs)...);
     } else {
-      Declared<Op>::template run<E, T>(executor, first, more..., options, output<Kinds, E, T>(zs)...);
+      Declared<Op>::template run<E, T>(executor, first, input(executor, more)..., options, output<Kinds, E, T>(zs)...);
     }
   }
   /// Runs the operation with new results and returns them.

@@ -59,17 +59,17 @@ inline Shape looked_up_shape(const Shape& ids, const Shape& table, const char* w
 }
 
 template <>
-struct Declared<op::embedding> : Takes<Tensor, TensorOf<std::int64_t>>,
+struct Declared<op::embedding> : Takes<Tensor, Ids>,
                                  With<EmbeddingOptions>,
                                  Launches<kernel::GatherRows>,
-                                 LaunchesOnIds<kernel::CheckIds> {
+                                 LaunchesOnIds<kernel::CheckIds, kernel::WidenIds> {
   static constexpr const char* name = "embedding";
   using Gradient = op::embedding_grad;
   template <Executor E, class T>
-  static void run(const E& executor, const Input<E, T>& table, const Input<E, std::int64_t>& ids,
-                  const EmbeddingOptions& options, const To<E, T>& y) {
+  static void run(const E& executor, const Input<E, T>& table, const IdsInput<E>& ids, const EmbeddingOptions& options,
+                  const To<E, T>& y) {
     const kernel::PaddingIds padding{options.padding_idx, options.skip_minus_one};
-    const CheckedIds<E> checked(executor, ids.values(), table.rows(), name, padding);
+    const CheckedIds<E> checked(executor, ids, table.rows(), name, padding);
     const std::int64_t count = ids.rows() * ids.row_size();
     const std::int64_t* found = checked.data();
     // Kernels skip a single id: if there are two padding ids, the other is replaced by it. On a GPU both are -1
@@ -90,10 +90,10 @@ struct Declared<op::embedding> : Takes<Tensor, TensorOf<std::int64_t>>,
 
 template <>
 struct Declared<op::embedding_grad>
-    : Takes<Tensor, TensorOf<std::int64_t>, std::int64_t>, With<EmbeddingOptions>, Gives<Of<SelectedRows>> {
+    : Takes<Tensor, Ids, std::int64_t>, With<EmbeddingOptions>, Gives<Of<SelectedRows>> {
   static constexpr const char* name = "embedding_grad";
   template <Executor E, class T>
-  static void run(const E& executor, const Input<E, T>& dy, const Input<E, std::int64_t>& ids, std::int64_t height,
+  static void run(const E& executor, const Input<E, T>& dy, const IdsInput<E>& ids, std::int64_t height,
                   const EmbeddingOptions& options, SelectedRows<T, typename E::device>& dtable) {
     check_row_count(dy.rows(), ids.rows(), {name, "dy"});
     const std::size_t rank = ids.row_shape().size();
@@ -101,7 +101,7 @@ struct Declared<op::embedding_grad>
     check_row_shape(dy.row_shape(), ids.row_shape().followed_by(row_shape), {name, "dy"});
     const std::int64_t count = ids.rows() * ids.row_size();
     const kernel::PaddingIds padding{options.padding_idx, options.skip_minus_one};
-    const CheckedIds<E> checked(executor, ids.values(), height, name, padding);
+    const CheckedIds<E> checked(executor, ids, height, name, padding);
     if constexpr (on_cpu<E>) {
       const Workspace::Loan<std::int64_t> kept(executor.workspace(), count);       // the ids
       const Workspace::Loan<std::int64_t> positions(executor.workspace(), count);  // and their positions
@@ -130,6 +130,9 @@ struct Declared<op::embedding_grad>
 /// OutOfRange for any other id outside [0, table.rows()), with nothing changed; on a GPU its row is zero, and the next
 /// call that waits for the executor throws. One pass. The output must not overlap the table or the ids. Semantics:
 /// PaddlePaddle's lookup_table.
+///
+/// Ids and labels, here and wherever operations take them, are of type std::int64_t or std::int32_t. Kernels read 64
+/// bits: those of 32 are widened as they are checked, in scratch memory of 8 bytes an id.
 inline constexpr operation::Call<op::embedding> embedding{};
 inline constexpr operation::CallInto<op::embedding> embedding_into{};
 
@@ -145,7 +148,7 @@ inline LoDTensorDesc infer_embedding(const LoDTensorDesc& table, const LoDTensor
                                      const EmbeddingOptions& = {}) {
   const infer::Batch rows(table, "embedding: table");
   infer::Batch y(ids, "embedding: ids");
-  infer::check_type(y.type, DataType::INT64, "embedding: ids");
+  infer::check_ids(y.type, "embedding: ids");
   y.type = rows.type;
   y.row_shape.insert(y.row_shape.end(), rows.row_shape.begin(), rows.row_shape.end());
   return y;

@@ -43,12 +43,12 @@ namespace lod::inline LOD_INTERFACE::inline LOD_TARGET {
 namespace operation {
 
 template <class Op, bool minimum>
-struct EmbeddingExtremePool : Takes<Tensor, TensorOf<std::int64_t>>,
+struct EmbeddingExtremePool : Takes<Tensor, Ids>,
                               WithTyped<EmbeddingPoolOptions>,
                               GivesAll<MaxPool, Tensor, TensorOf<std::int64_t>>,
                               Launches<kernel::EmbeddingMaxPool> {
   template <Executor E, class T>
-  static void run(const E& executor, const Input<E, T>& table, const Input<E, std::int64_t>& ids,
+  static void run(const E& executor, const Input<E, T>& table, const IdsInput<E>& ids,
                   const EmbeddingPoolOptions<T, typename E::device>& options, const To<E, T>& values,
                   const To<E, std::int64_t>& index) {
     const char* const name = Declared<Op>::name;
@@ -87,13 +87,12 @@ struct Declared<op::embedding_min_pool> : EmbeddingExtremePool<op::embedding_min
 };
 
 template <class Op>
-struct EmbeddingExtremePoolGrad : Takes<Tensor, TensorOf<std::int64_t>, TensorOf<std::int64_t>, std::int64_t>,
+struct EmbeddingExtremePoolGrad : Takes<Tensor, TensorOf<std::int64_t>, Ids, std::int64_t>,
                                   WithTyped<EmbeddingPoolOptions>,
                                   Gives<Of<SelectedRows>> {
   template <Executor E, class T>
-  static void run(const E& executor, const Input<E, T>& dy, const Input<E, std::int64_t>& index,
-                  const Input<E, std::int64_t>& ids, std::int64_t height,
-                  const EmbeddingPoolOptions<T, typename E::device>& options,
+  static void run(const E& executor, const Input<E, T>& dy, const Input<E, std::int64_t>& index, const IdsInput<E>& ids,
+                  std::int64_t height, const EmbeddingPoolOptions<T, typename E::device>& options,
                   SelectedRows<T, typename E::device>& dtable) {
     const char* const name = Declared<Op>::name;
     const kernel::Segments sequences = check_embedding_pool(executor, ids, options, name);

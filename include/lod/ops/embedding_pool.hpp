@@ -151,7 +151,7 @@ class LookedUp {
   template <class Table, class Ids, class Device>
   LookedUp(const E& executor, const Table& table, const Ids& ids, const kernel::Segments& sequences,
            const EmbeddingPoolOptions<T, Device>& options, const char* what, const KeptIdsOptions& kept = {})
-      : checked_(executor, ids.values(), table.rows(), what, padding_of(options)),
+      : checked_(executor, ids, table.rows(), what, padding_of(options)),
         kept_(executor, ids.data(), checked_.data(), sequences, padding_of(options),
               {.rows = kept.rows || options.weights, .places = kept.places}),
         weights_(executor, options.weights && kept_.leaves_out() ? kept_.sequences().rows() : 0),
@@ -200,7 +200,7 @@ void looked_up_grad_into(const E& executor, const char* what, const X& dy, const
   const std::int64_t count = ids.rows();
   const kernel::PaddingIds padding = padding_of(options);
   detail::check_height(height, what);
-  if constexpr (on_cpu<E>) detail::check_row_ids(ids.values(), height, what, padding.least());
+  if constexpr (on_cpu<E>) ids.check(executor, height, what, padding.least());
   const KeptIds<E> kept(executor, ids.data(), ids.data(), sequences, padding, {.rows = true});
   const std::int64_t* const kept_rows = kept.leaves_out() ? kept.rows() : nullptr;
   // The ids that have a gradient, their positions, and their sequences.
@@ -258,14 +258,14 @@ Shape check_pooled_grad(const View& dy, const Ids& ids, const kernel::Segments& 
 }
 
 template <>
-struct Declared<op::embedding_pool> : Takes<Tensor, TensorOf<std::int64_t>, PoolType>,
+struct Declared<op::embedding_pool> : Takes<Tensor, Ids, PoolType>,
                                       WithTyped<EmbeddingPoolOptions>,
                                       Launches<kernel::EmbeddingPool>,
                                       LaunchesOnIds<kernel::CountKept, kernel::KeepIds> {
   static constexpr const char* name = "embedding_pool";
   using Gradient = op::embedding_pool_grad;
   template <Executor E, class T>
-  static void run(const E& executor, const Input<E, T>& table, const Input<E, std::int64_t>& ids, PoolType type,
+  static void run(const E& executor, const Input<E, T>& table, const IdsInput<E>& ids, PoolType type,
                   const EmbeddingPoolOptions<T, typename E::device>& options, const To<E, T>& y) {
     check_pool_type(type, name);
     const kernel::Segments sequences = check_embedding_pool(executor, ids, options, name);
@@ -281,15 +281,15 @@ struct Declared<op::embedding_pool> : Takes<Tensor, TensorOf<std::int64_t>, Pool
 };
 
 template <>
-struct Declared<op::embedding_pool_grad> : Takes<Tensor, TensorOf<std::int64_t>, std::int64_t, PoolType>,
+struct Declared<op::embedding_pool_grad> : Takes<Tensor, Ids, std::int64_t, PoolType>,
                                            WithTyped<EmbeddingPoolOptions>,
                                            Gives<Of<SelectedRows>>,
                                            Launches<kernel::SumLookUpGrads>,
                                            LaunchesOnIds<kernel::ListLookUps> {
   static constexpr const char* name = "embedding_pool_grad";
   template <Executor E, class T>
-  static void run(const E& executor, const Input<E, T>& dy, const Input<E, std::int64_t>& ids, std::int64_t height,
-                  PoolType type, const EmbeddingPoolOptions<T, typename E::device>& options,
+  static void run(const E& executor, const Input<E, T>& dy, const IdsInput<E>& ids, std::int64_t height, PoolType type,
+                  const EmbeddingPoolOptions<T, typename E::device>& options,
                   SelectedRows<T, typename E::device>& dtable) {
     check_sums_or_steps(type, name, "embedding_max_pool_grad or embedding_min_pool_grad");
     const kernel::Segments sequences = check_embedding_pool(executor, ids, options, name);
@@ -299,12 +299,11 @@ struct Declared<op::embedding_pool_grad> : Takes<Tensor, TensorOf<std::int64_t>,
 };
 
 template <>
-struct Declared<op::embedding_pool_weights_grad> : Takes<Tensor, Tensor, TensorOf<std::int64_t>, PoolType>,
-                                                   WithTyped<EmbeddingPoolOptions>,
-                                                   Launches<kernel::LookUpWeightsGrad> {
+struct Declared<op::embedding_pool_weights_grad>
+    : Takes<Tensor, Tensor, Ids, PoolType>, WithTyped<EmbeddingPoolOptions>, Launches<kernel::LookUpWeightsGrad> {
   static constexpr const char* name = "embedding_pool_weights_grad";
   template <Executor E, class T>
-  static void run(const E& executor, const Input<E, T>& dy, const Input<E, T>& table, const Input<E, std::int64_t>& ids,
+  static void run(const E& executor, const Input<E, T>& dy, const Input<E, T>& table, const IdsInput<E>& ids,
                   PoolType type, const EmbeddingPoolOptions<T, typename E::device>& options, const To<E, T>& dweights) {
     check_pool_type(type, name);
     const kernel::Segments sequences = check_embedding_pool(executor, ids, options, name);
@@ -377,7 +376,7 @@ template <class Op>
 infer::Batch infer_embedding_pool(const LoDTensorDesc& table, const LoDTensorDesc& ids,
                                   const EmbeddingPoolDescOptions& options, const char* what) {
   const infer::Batch list(ids, what);
-  infer::check_type(list.type, DataType::INT64, what);
+  infer::check_ids(list.type, what);
   list.check_scalar_rows(what, "one id a row");
   const infer::Batch rows = infer::batch_for<Op>(table, what);
   infer::Batch y = list.pooled(options.level, what);

@@ -59,7 +59,7 @@ namespace lod::inline LOD_INTERFACE::inline LOD_TARGET {
 namespace operation {
 
 template <>
-struct Declared<op::grouped_linear> : Takes<Tensor, Tensor, TensorOf<std::int64_t>>, With<GroupedLinearOptions> {
+struct Declared<op::grouped_linear> : Takes<Tensor, Tensor, Ids>, With<GroupedLinearOptions> {
   static constexpr const char* name = "grouped_linear";
   using Gradient = op::grouped_linear_grad;
   /// Throws ShapeMismatch unless there is a number for each sequence.
@@ -72,13 +72,13 @@ struct Declared<op::grouped_linear> : Takes<Tensor, Tensor, TensorOf<std::int64_
     }
   }
   template <Executor E, class T>
-  static void run(const E& executor, const Input<E, T>& x, const Input<E, T>& weights,
-                  const Input<E, std::int64_t>& group_of, const GroupedLinearOptions& options, const To<E, T>& y) {
+  static void run(const E& executor, const Input<E, T>& x, const Input<E, T>& weights, const IdsInput<E>& group_of,
+                  const GroupedLinearOptions& options, const To<E, T>& y) {
     check_has_level(x, name);
     const int level = detail::resolve_level(options.level, x.levels(), name);
     check_groups(group_of, x.lod_view().size(level), name);
     const Shape row_shape = row_shape_of_products(weights.row_shape(), x.row_size(), {name, "weights"});
-    const CheckedIds<E> checked(executor, group_of.values(), weights.rows(), name);
+    const CheckedIds<E> checked(executor, group_of, weights.rows(), name);
     const auto out = prepare(executor, name, y, SameLevels{x.lod_view()}, row_shape,
                              {{"x", x}, {"weights", weights}, {"group_of", group_of}});
     launch(kernel::JaggedDenseProduct(), executor, x.data(), segments(executor, x, level), x.row_size(), weights.data(),
@@ -87,14 +87,14 @@ struct Declared<op::grouped_linear> : Takes<Tensor, Tensor, TensorOf<std::int64_
 };
 
 template <>
-struct Declared<op::grouped_linear_grad> : Takes<Tensor, Tensor, Tensor, TensorOf<std::int64_t>>,
+struct Declared<op::grouped_linear_grad> : Takes<Tensor, Tensor, Tensor, Ids>,
                                            With<GroupedLinearOptions>,
                                            GivesAll<GroupedLinearGrad, Tensor, Tensor>,
                                            LaunchesOnIds<kernel::RowsByGroup> {
   static constexpr const char* name = "grouped_linear_grad";
   template <Executor E, class T>
   static void run(const E& executor, const Input<E, T>& dy, const Input<E, T>& x, const Input<E, T>& weights,
-                  const Input<E, std::int64_t>& group_of, const GroupedLinearOptions& options, const To<E, T>& dx,
+                  const IdsInput<E>& group_of, const GroupedLinearOptions& options, const To<E, T>& dx,
                   const To<E, T>& dweights) {
     check_has_level(x, {name, "x"});
     const int level = detail::resolve_level(options.level, x.levels(), name);
@@ -103,7 +103,7 @@ struct Declared<op::grouped_linear_grad> : Takes<Tensor, Tensor, Tensor, TensorO
     check_row_shape(dy.row_shape(), row_shape_of_products(weights.row_shape(), x.row_size(), {name, "weights"}),
                     {name, "dy"});
     const std::int64_t groups = weights.rows();
-    const CheckedIds<E> checked(executor, group_of.values(), groups, name);
+    const CheckedIds<E> checked(executor, group_of, groups, name);
     const kernel::Segments sequences = segments(executor, x, level);
     const OtherMemory by_y("dy", dy), by_x("x", x), by_weights("weights", weights), by_groups("group_of", group_of);
     const auto out = prepare(executor, {name, "dx"}, dx, SameLevels{x.lod_view()}, x.row_shape(),
@@ -168,7 +168,7 @@ inline LoDTensorDesc infer_grouped_linear(const LoDTensorDesc& x, const LoDTenso
   infer::Batch y = infer::batch_for<op::grouped_linear>(x, "grouped_linear");
   const infer::Batch matrices(weights, "grouped_linear: weights"), groups(group_of, "grouped_linear: group_of");
   infer::check_type(matrices.type, y.type, "grouped_linear: weights");
-  infer::check_type(groups.type, DataType::INT64, "grouped_linear: group_of");
+  infer::check_ids(groups.type, "grouped_linear: group_of");
   y.level(options.level, "grouped_linear");
   groups.check_scalar_rows("grouped_linear: group_of", "one number for each sequence");
   y.row_shape = operation::infer_products(matrices.row_shape, y.row_size("grouped_linear"), "grouped_linear: weights");

@@ -110,6 +110,12 @@ LOD_TAGGED inline void check_type(DataType found, DataType expected, const char*
         detail::text({what, ": elements of ", lod::to_string(found), ", expected ", lod::to_string(expected)}));
   }
 }
+/// Throws ShapeMismatch unless ids may be of the type.
+LOD_TAGGED inline void check_ids(DataType found, const char* what) {
+  if (found != DataType::INT64 && found != DataType::INT32) {
+    throw ShapeMismatch(detail::text({what, ": elements of ", lod::to_string(found), ", expected INT64 or INT32"}));
+  }
+}
 /// Throws ShapeMismatch unless the operation takes elements of the type.
 template <class Op>
 LOD_TAGGED void check_elements(DataType found, const char* what) {

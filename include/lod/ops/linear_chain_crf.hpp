@@ -115,16 +115,15 @@ struct Declared<op::crf_decoding>
 };
 
 template <>
-struct Declared<op::linear_chain_crf> : Takes<Tensor, Tensor, TensorOf<std::int64_t>>,
-                                        Launches<kernel::LinearChainCrf> {
+struct Declared<op::linear_chain_crf> : Takes<Tensor, Tensor, Ids>, Launches<kernel::LinearChainCrf> {
   static constexpr const char* name = "linear_chain_crf";
   using Gradient = op::linear_chain_crf_grad;
   template <Executor E, class T>
   static void run(const E& executor, const Input<E, T>& emission, const Input<E, T>& transition,
-                  const Input<E, std::int64_t>& labels, const To<E, T>& y) {
+                  const IdsInput<E>& labels, const To<E, T>& y) {
     check_crf(emission, transition, name);
     check_labels(labels, emission, name);
-    const CheckedIds<E> checked(executor, labels.values(), emission.row_size(), name);
+    const CheckedIds<E> checked(executor, labels, emission.row_size(), name);
     const int level = emission.levels() - 1;
     const auto out = prepare(executor, name, y, LevelsAbove{emission.lod_view(), level}, Shape(),
                              {{"emission", emission}, {"transition", transition}, {"labels", labels}});
@@ -134,19 +133,19 @@ struct Declared<op::linear_chain_crf> : Takes<Tensor, Tensor, TensorOf<std::int6
 };
 
 template <>
-struct Declared<op::linear_chain_crf_grad> : Takes<Tensor, Tensor, Tensor, TensorOf<std::int64_t>>,
+struct Declared<op::linear_chain_crf_grad> : Takes<Tensor, Tensor, Tensor, Ids>,
                                              GivesAll<LinearChainCrfGrad, Tensor, Tensor>,
                                              Launches<kernel::LinearChainCrfGrad> {
   static constexpr const char* name = "linear_chain_crf_grad";
   template <Executor E, class T>
   static void run(const E& executor, const Input<E, T>& dy, const Input<E, T>& emission, const Input<E, T>& transition,
-                  const Input<E, std::int64_t>& labels, const To<E, T>& demission, const To<E, T>& dtransition) {
+                  const IdsInput<E>& labels, const To<E, T>& demission, const To<E, T>& dtransition) {
     check_crf(emission, transition, name);
     check_labels(labels, emission, name);
     const int level = emission.levels() - 1;
     check_row_count(dy.rows(), emission.lod_view().size(level), {name, "dy"});
     check_row_shape(dy.row_shape(), Shape(), {name, "dy"});
-    const CheckedIds<E> checked(executor, labels.values(), emission.row_size(), name);
+    const CheckedIds<E> checked(executor, labels, emission.row_size(), name);
     const auto out =
         prepare(executor, {name, "demission"}, demission, SameLevels{emission.lod_view()}, emission.row_shape(),
                 {{"dy", dy}, {"emission", emission}, {"transition", transition}, {"labels", labels}});
@@ -213,7 +212,7 @@ inline LoDTensorDesc infer_linear_chain_crf(const LoDTensorDesc& emission, const
                                             const LoDTensorDesc& labels) {
   const infer::Batch batch = infer::crf_batch<op::linear_chain_crf>(emission, transition, "linear_chain_crf");
   const infer::Batch tags(labels, "linear_chain_crf: labels");
-  infer::check_type(tags.type, DataType::INT64, "linear_chain_crf: labels");
+  infer::check_ids(tags.type, "linear_chain_crf: labels");
   infer::check_row_count(tags.rows, batch.rows, "linear_chain_crf: labels");
   tags.check_scalar_rows("linear_chain_crf: labels", "the number of a tag");
   infer::Batch y = batch.pooled(-1, "linear_chain_crf: emission");

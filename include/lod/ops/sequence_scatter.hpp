@@ -72,14 +72,14 @@ kernel::Segments check_scatter(const E& executor, const View& x, const Ids& ids,
 
 template <>
 struct Declared<op::sequence_scatter>
-    : Takes<Tensor, TensorOf<std::int64_t>, Tensor>, With<SequenceScatterOptions>, Launches<kernel::SequenceScatter> {
+    : Takes<Tensor, Ids, Tensor>, With<SequenceScatterOptions>, Launches<kernel::SequenceScatter> {
   static constexpr const char* name = "sequence_scatter";
   using Gradient = op::sequence_scatter_grad;
   template <Executor E, class T>
-  static void run(const E& executor, const Input<E, T>& x, const Input<E, std::int64_t>& ids,
-                  const Input<E, T>& updates, const SequenceScatterOptions& options, const To<E, T>& y) {
+  static void run(const E& executor, const Input<E, T>& x, const IdsInput<E>& ids, const Input<E, T>& updates,
+                  const SequenceScatterOptions& options, const To<E, T>& y) {
     const kernel::Segments sequences = check_scatter(executor, x, ids, options, name);
-    const CheckedIds<E> checked(executor, ids.values(), x.row_size(), name);
+    const CheckedIds<E> checked(executor, ids, x.row_size(), name);
     if (updates.rows() != ids.rows() || updates.row_size() != 1) {
       throw ShapeMismatch(detail::text({name, ": updates of shape ", to_string(updates.shape()), ", expected ",
                                         ids.rows(), " numbers, one for each id"}));
@@ -97,16 +97,16 @@ struct Declared<op::sequence_scatter>
 };
 
 template <>
-struct Declared<op::sequence_scatter_grad> : Takes<Tensor, TensorOf<std::int64_t>>,
+struct Declared<op::sequence_scatter_grad> : Takes<Tensor, Ids>,
                                              With<SequenceScatterOptions>,
                                              GivesAll<SequenceScatterGrad, Tensor, Tensor>,
                                              Launches<kernel::SequenceScatterUpdatesGrad> {
   static constexpr const char* name = "sequence_scatter_grad";
   template <Executor E, class T>
-  static void run(const E& executor, const Input<E, T>& dy, const Input<E, std::int64_t>& ids,
+  static void run(const E& executor, const Input<E, T>& dy, const IdsInput<E>& ids,
                   const SequenceScatterOptions& options, const To<E, T>& dx, const To<E, T>& dupdates) {
     const kernel::Segments sequences = check_scatter(executor, dy, ids, options, name);
-    const CheckedIds<E> checked(executor, ids.values(), dy.row_size(), name);
+    const CheckedIds<E> checked(executor, ids, dy.row_size(), name);
     const SameLevels rows{dy.lod_view()}, updates{ids.lod_view()};
     const auto out = prepare(executor, {name, "dx"}, dx, rows, dy.row_shape(), {in_place("dy", dy), {"ids", ids}});
     const auto out_updates = prepare(executor, {name, "dupdates"}, dupdates, updates, ids.row_shape(),
@@ -141,7 +141,7 @@ inline LoDTensorDesc infer_sequence_scatter(const LoDTensorDesc& x, const LoDTen
                                             const LoDTensorDesc& updates, const SequenceScatterOptions& options = {}) {
   const infer::Batch y = infer::batch_for<op::sequence_scatter>(x, "sequence_scatter");
   const infer::Batch list(ids, "sequence_scatter: ids"), numbers(updates, "sequence_scatter: updates");
-  infer::check_type(list.type, DataType::INT64, "sequence_scatter: ids");
+  infer::check_ids(list.type, "sequence_scatter: ids");
   infer::check_type(numbers.type, y.type, "sequence_scatter: updates");
   list.level(options.level, "sequence_scatter: ids");
   list.check_scalar_rows("sequence_scatter: ids", "one id a row");

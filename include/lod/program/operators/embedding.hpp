@@ -21,21 +21,30 @@
 #include <cstdint>
 #include <exception>
 #include <memory_resource>
+#include <optional>
 #include <utility>
 
 namespace lod::inline LOD_INTERFACE::inline LOD_TARGET::operators_of_programs {
 
 /// The ids as they are looked up: without a last dimension of 1 if the operator drops it.
-template <bool drops_last, class Device>
+template <bool drops_last, class E>
 class LookedUp {
+  using Device = typename E::device;
+
  public:
-  explicit LookedUp(const LoDTensorView<const std::int64_t, Device>& ids)
-      : row_shape_(without_last(ids.row_shape())), ids_(ids.data(), ids.lod_view(), &row_shape_, ids.row_size()) {}
+  /// Throws ShapeMismatch for ids of other types than INT32 and INT64.
+  LookedUp(const OperatorCall<E>& call, const Slot& slot) : row_shape_(without_last(call.tensor(slot).row_shape())) {
+    call.with_id(slot, [&](auto element) {
+      using Id = typename decltype(element)::type;
+      const auto ids = call.template view<Id>(slot);
+      ids_.emplace(LoDTensorView<const Id, Device>(ids.data(), ids.lod_view(), &row_shape_, ids.row_size()));
+    });
+  }
   LookedUp(const LookedUp&) = delete;
   LookedUp& operator=(const LookedUp&) = delete;
   ~LookedUp() = default;
 
-  const LoDTensorView<const std::int64_t, Device>& operator*() const noexcept { return ids_; }
+  const operation::Ids::Given<Device>& operator*() const noexcept { return *ids_; }
 
  private:
   static Shape without_last(const Shape& each) {
@@ -44,7 +53,7 @@ class LookedUp {
   }
 
   Shape row_shape_;
-  LoDTensorView<const std::int64_t, Device> ids_;
+  std::optional<operation::Ids::Given<Device>> ids_;
 };
 
 /// The options of the operators below: padding_idx = -1.
@@ -60,7 +69,7 @@ RunOperator<E> lookup_table(const OperatorArguments& op) {
   const Slot table = op.input("W"), ids = op.input("Ids"), out = op.output("Out");
   const EmbeddingOptions options = embedding_options(op);
   return [=](OperatorCall<E>& call) {
-    const LookedUp<drops_last, typename E::device> looked_up(call.template view<std::int64_t>(ids));
+    const LookedUp<drops_last, E> looked_up(call, ids);
     call.with_number(table, [&](auto element) {
       using T = typename decltype(element)::type;
       auto rows = call.template output<T>(out);
@@ -80,7 +89,7 @@ RunOperator<E> lookup_table_grad(const OperatorArguments& op) {
   const EmbeddingOptions options = embedding_options(op);
   const bool is_sparse = op.attr("is_sparse", false);
   return [=, kept = Variable(VarType::SELECTED_ROWS)](OperatorCall<E>& call) mutable {
-    const LookedUp<drops_last, typename E::device> looked_up(call.template view<std::int64_t>(ids));
+    const LookedUp<drops_last, E> looked_up(call, ids);
     call.with_floating(dy, [&](auto element) {
       using T = typename decltype(element)::type;
       const E& executor = call.executor();

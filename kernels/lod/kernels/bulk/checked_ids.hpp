@@ -27,6 +27,14 @@ struct Kernel<CheckIds> {
 };
 
 template <>
+struct Kernel<WidenIds> {
+  template <class E>
+  static void run(const E& executor, const std::int32_t* ids, std::int64_t count, std::int64_t* wide) {
+    for_each(executor, count, [=] LOD_HOST_DEVICE(std::int64_t i) { wide[i] = ids[i]; });
+  }
+};
+
+template <>
 struct Kernel<CheckLabels> {
   template <class E>
   static void run(const E& executor, const std::int64_t* labels, std::int64_t count, std::int64_t classes,
