@@ -7,6 +7,7 @@
 
 #include <doctest/doctest.h>
 
+#include <algorithm>
 #include <cstddef>
 #include <cstdint>
 #include <cstdlib>
@@ -62,6 +63,26 @@ TEST_CASE("LoD: offsets that descend, that begin elsewhere, that are none") {
   CHECK_THROWS_AS(LoD::from_offsets({{1, 2}}), lod::InvalidLoD);
   CHECK_THROWS_AS(LoD::from_offsets({{}}), lod::InvalidLoD);
   CHECK_THROWS_AS(LoD::from_offsets({{0, 2}, {0, 1, 3, 5}}), lod::InvalidLoD);
+}
+
+TEST_CASE("LoD: offsets that a function fills in are checked as others are") {
+  using Level = std::span<std::int64_t>;
+  const std::vector<Numbers> offsets{{0, 2, 2}, {0, 3, 4}};
+  const auto copy = [&](int level, Level numbers) {
+    const Numbers& from = offsets[static_cast<std::size_t>(level)];
+    REQUIRE(numbers.size() == from.size());
+    std::copy(from.begin(), from.end(), numbers.begin());
+  };
+  CHECK(LoD::from_filled_offsets(Numbers{2, 2}, copy) == LoD::from_offsets(offsets));
+  CHECK(LoD::from_filled_offsets(Numbers{}, copy) == LoD());
+  const auto all = [](std::int64_t number) {
+    return [number](int, Level numbers) { std::fill(numbers.begin(), numbers.end(), number); };
+  };
+  CHECK(LoD::from_filled_offsets(Numbers{0}, all(0)) == LoD::from_offsets({{0}}));
+  CHECK_THROWS_AS(LoD::from_filled_offsets(Numbers{3}, all(1)), lod::InvalidLoD);
+  CHECK_THROWS_AS(LoD::from_filled_offsets(Numbers{1, 2}, all(0)), lod::InvalidLoD);
+  CHECK_THROWS_AS(LoD::from_filled_offsets(Numbers{0, -1}, all(0)), lod::InvalidLoD);
+  CHECK_THROWS_AS(LoD::from_filled_offsets(Numbers(65, 0), all(0)), lod::InvalidLoD);
 }
 
 TEST_CASE("LoD: lists in braces are offsets of levels, and an empty one is no level") {

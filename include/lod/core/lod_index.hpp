@@ -328,6 +328,11 @@ class LoD {
     return wrap_checked(offsets, detail::Reference<const detail::Shared>::adopt(
                                      new detail::OwnerBlock<std::remove_const_t<Owner>>(std::move(owner))));
   }
+  /// The same from offsets that fill(level, numbers) writes to the LoD's own memory, a span of sizes[level] + 1 numbers
+  /// for each level from the outermost on: for readers, whose offsets are nowhere else. Throws InvalidLoD, also for a
+  /// negative size, and what `fill` throws.
+  template <class Fill>
+  LOD_TAGGED static LoD from_filled_offsets(std::span<const std::int64_t> sizes, const Fill& fill);
   /// From row numbers at every level, as returned by `absolute_offsets` and `LoDView::absolute_lod`. All levels begin
   /// with the same number, which becomes row 0, and end with the same one. If several lower boundaries coincide at an
   /// upper one (empty sequences), it is taken as the first of them; the last boundary as the last. Throws InvalidLoD as

@@ -140,6 +140,23 @@ inline LoD LoD::wrap_checked(std::span<const std::span<const std::int64_t>> offs
   return LoD(Block::share(block.get()));
 }
 
+template <class Fill>
+LoD LoD::from_filled_offsets(std::span<const std::int64_t> sizes, const Fill& fill) {
+  detail::check_level_count(sizes.size());
+  const auto size = [&](int level) { return sizes[static_cast<std::size_t>(level)]; };
+  for (std::size_t level = 0; level < sizes.size(); ++level) {
+    if (sizes[level] < 0) throw InvalidLoD(detail::text({"LoD: level ", level, " has ", sizes[level], " sequences"}));
+  }
+  std::vector<std::span<const std::int64_t>> filled;
+  return build(static_cast<int>(sizes.size()), size, [&](int level, std::int64_t* out) {
+    const std::span<std::int64_t> numbers(out, static_cast<std::size_t>(size(level)) + 1);
+    fill(level, numbers);
+    filled.push_back(numbers);
+    if (filled.size() < sizes.size()) return;
+    detail::check_all_offsets(filled.size(), [&](int checked) { return filled[static_cast<std::size_t>(checked)]; });
+  });
+}
+
 inline LoD LoD::from_offsets(const std::vector<std::vector<std::int64_t>>& offsets) {
   return build_checked(offsets.size(), [&](int level) {
     const auto& found = offsets[static_cast<std::size_t>(level)];

@@ -98,6 +98,7 @@ class FileIndex final : public Shared {
   static Reference<const FileIndex> open(std::string path) {
     return Reference<const FileIndex>::adopt(new FileIndex(std::move(path)));
   }
+  static void destroy(const Shared* shared) noexcept { delete static_cast<const FileIndex*>(shared); }
 
   const FileContents& contents() const noexcept { return contents_; }
 
@@ -125,9 +126,7 @@ class FileIndex final : public Shared {
 
  private:
   explicit FileIndex(std::string path)
-      : Shared([](const Shared* shared) noexcept { delete static_cast<const FileIndex*>(shared); }),
-        file_(std::move(path)),
-        contents_(read_contents()) {}
+      : Shared(&FileIndex::destroy), file_(std::move(path)), contents_(read_contents()) {}
 
   [[noreturn, gnu::cold, gnu::noinline]] void fail_file(std::initializer_list<Piece> what, std::size_t position) const {
     throw ParseError(text({"'", file_.path(), "': ", text(what)}), position);

@@ -115,9 +115,10 @@ class VariableReader {
     file_->read(variable_.description.name, buffer, name, [&](std::size_t done) { return to.data() + done; });
   }
 
-  template <class Owner>
-  LoD checked_lod(std::size_t i, std::span<const Numbers> offsets, const Owner& owner) const;
-  std::uint64_t wrong_offset(std::size_t i, std::span<const Numbers> offsets) const;
+  template <class Make, class NumbersOf>
+  LoD checked_lod(std::size_t i, const Make& make, const NumbersOf& numbers_of) const;
+  template <class NumbersOf>
+  std::uint64_t wrong_offset(std::size_t i, const NumbersOf& numbers_of) const;
   std::vector<std::int64_t> checked_row_ids(std::vector<std::int64_t> ids) const;
   void check_bools(std::size_t i, std::span<const std::byte> values, std::uint64_t position) const;
   AnyLoDTensor rows_on_file(std::size_t i, LoD lod, std::int64_t first_row, std::int64_t rows) const;
@@ -129,22 +130,23 @@ class VariableReader {
 
 // ---- Checking the contents of buffers ----
 
-/// A LoD on these offsets, which `owner` keeps alive.
-template <class Owner>
-LoD VariableReader::checked_lod(std::size_t i, std::span<const Numbers> offsets, const Owner& owner) const {
+/// The LoD that make() makes of tensor i's offsets, which are numbers_of(level).
+template <class Make, class NumbersOf>
+LoD VariableReader::checked_lod(std::size_t i, const Make& make, const NumbersOf& numbers_of) const {
   try {
-    LoD lod = LoD::wrap(offsets, owner);
+    LoD lod = make();
     check_rows(lod, rows(i));
     return lod;
   } catch (const std::invalid_argument& error) {
-    fail({"tensors[", i, "]: ", error.what()}, wrong_offset(i, offsets));
+    fail({"tensors[", i, "]: ", error.what()}, wrong_offset(i, numbers_of));
   }
 }
 
 /// The position in the file of the first wrong offset.
-inline std::uint64_t VariableReader::wrong_offset(std::size_t i, std::span<const Numbers> offsets) const {
-  for (std::size_t level = 0; level < offsets.size(); ++level) {
-    const Numbers numbers = offsets[level];
+template <class NumbersOf>
+std::uint64_t VariableReader::wrong_offset(std::size_t i, const NumbersOf& numbers_of) const {
+  for (std::size_t level = 0; level < tensor(i).offsets.size(); ++level) {
+    const auto& numbers = numbers_of(level);
     if (numbers[0] != 0) return offset_byte(i, level, 0);
     for (std::size_t position = 1; position < numbers.size(); ++position) {
       if (numbers[position] < numbers[position - 1]) return offset_byte(i, level, position);
@@ -179,7 +181,9 @@ inline void VariableReader::check_bools(std::size_t i, std::span<const std::byte
 inline AnyLoDTensor VariableReader::on_file(std::size_t i) const {
   std::vector<Numbers> offsets;
   for (const proto::file::Buffer& level : tensor(i).offsets) offsets.push_back(numbers_on_file(level));
-  return rows_on_file(i, checked_lod(i, offsets, file_), 0, rows(i));
+  LoD lod = checked_lod(
+      i, [&] { return LoD::wrap(offsets, file_); }, [&](std::size_t level) { return offsets[level]; });
+  return rows_on_file(i, std::move(lod), 0, rows(i));
 }
 
 inline AnyLoDTensor VariableReader::rows_on_file(std::size_t i, LoD lod, std::int64_t first_row,
@@ -251,16 +255,24 @@ inline AnyLoDTensor VariableReader::part_on_file(std::size_t level, std::int64_t
 
 inline AnyLoDTensor VariableReader::load(std::size_t i, std::pmr::memory_resource* resource) const {
   const proto::file::Tensor& stored = tensor(i);
-  std::vector<Buffer<std::int64_t>> memory;
-  std::vector<Numbers> offsets;
-  for (std::size_t level = 0; level < stored.offsets.size(); ++level) {
-    const auto size = static_cast<std::int64_t>(stored.offsets[level].size / sizeof(std::int64_t));
-    const Buffer<std::int64_t>& numbers = memory.emplace_back(size, Cpu::default_resource());
-    const std::span<std::int64_t> all(numbers.data(), static_cast<std::size_t>(size));
-    read(stored.offsets[level], {.tensor = i, .level = level}, std::as_writable_bytes(all));
-    offsets.emplace_back(all);
-  }
-  LoD lod = checked_lod(i, offsets, memory);
+  // In the LoD's own memory, not in that of an owner: what a plugin has loaded outlives it (see Shared).
+  std::vector<std::int64_t> sizes;
+  for (std::size_t level = 0; level < stored.offsets.size(); ++level) sizes.push_back(sequences(i, level));
+  const auto read_level = [&](std::size_t level, std::span<std::int64_t> numbers) {
+    read(stored.offsets[level], {.tensor = i, .level = level}, std::as_writable_bytes(numbers));
+  };
+  LoD lod = checked_lod(
+      i,
+      [&] {
+        return LoD::from_filled_offsets(sizes, [&](int level, std::span<std::int64_t> numbers) {
+          read_level(static_cast<std::size_t>(level), numbers);
+        });
+      },
+      [&](std::size_t level) {
+        std::vector<std::int64_t> numbers(static_cast<std::size_t>(sizes[level]) + 1);
+        read_level(level, numbers);
+        return numbers;
+      });
   AnyLoDTensor loaded(data_type(), std::move(lod), row_shape(i), uninitialized, rows(i), resource);
   {
     const PopulatedMemory populated(loaded.mutable_bytes());

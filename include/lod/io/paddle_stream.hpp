@@ -112,7 +112,7 @@ inline LoD read_lod(Input& in) {
     spans.emplace_back(level);
   }
   try {
-    return LoD::wrap(spans, std::move(offsets));
+    return LoD::from_offsets(spans);  // not wrapped: what a plugin has loaded outlives it, which an owner would not
   } catch (const InvalidLoD& error) {
     throw ParseError(error.what(), begin);
   }
