@@ -54,8 +54,9 @@ const Tensor& Values::tensor(py::handle value, lod::DataType type) {
 }
 const Tensor& Values::ids(py::handle value) {
   const Tensor& found = tensor(value);
-  if (found.data_type() != lod::DataType::INT32) check_type(found.data_type(), lod::DataType::INT64);
-  return found;
+  if (found.data_type() == lod::DataType::INT64 || found.data_type() == lod::DataType::INT32) return found;
+  throw py::type_error(std::string("elements of type ") + lod::to_string(found.data_type()) +
+                       ", expected INT64 or INT32");
 }
 const Tensor& Values::writable(py::handle value, lod::DataType type) {
   const Tensor& found =

@@ -205,7 +205,7 @@ class BesideNumPy(unittest.TestCase):
         self.check(lt.embedding_pool(table, ids, PoolType.SUM), [looked_up[s].sum(axis=0) for s in SEQUENCES])
         self.check(lt.embedding(table, LoDTensor([[0, 5], [], [5, 3, 0]], dtype=lt.INT32)), looked_up, LOD)
         self.check(lt.embedding(table, np.array([0, 5, 5, 3, 0], np.int32)), looked_up)
-        with self.assertRaisesRegex(TypeError, "elements of type INT64"):
+        with self.assertRaisesRegex(TypeError, "elements of type INT16, expected INT64 or INT32"):
             lt.embedding(table, np.array([0, 5], np.int16))
         g = lt.embedding_grad(looked_up, ids, 6)
         self.assertEqual((g.rows, g.height), ([0, 5, 5, 3, 0], 6))
