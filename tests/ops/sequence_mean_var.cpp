@@ -331,6 +331,23 @@ TEST_CASE("sequence_mean_var: tiny numbers do not vanish before they must") {
   });
 }
 
+TEST_CASE("sequence_mean_var: the mean of a single row is that row, with or without a variance") {
+  for_each_type(FloatingTypes(), []<class T>(std::type_identity<T>) {
+    using Limits = std::numeric_limits<T>;
+    for (const std::int64_t row_size : {1, 2, 9, 33}) {
+      LoDTensor<T> x(LoD::from_lengths({{1, 0, 1, 1}}), {row_size});
+      const T numbers[] = {Limits::denorm_min(), Limits::min(), number_of<T>(-3e-7), Limits::max(), Limits::lowest()};
+      for (std::size_t i = 0; i < x.values().size(); ++i) x.values()[i] = numbers[i % 5];
+      for (const bool unbiased : {false, true}) {
+        for_each_executor([&](const auto& executor) {
+          const auto mean = lod::sequence_mean_var(executor, x, {.unbiased = unbiased}).mean;
+          CHECK(same_bits(lod::remove_empty(x).with_lod(LoD()), lod::select(mean, {0, 2, 3})));
+        });
+      }
+    }
+  });
+}
+
 TEST_CASE("sequence_mean_var: infinities and NaN stay in their columns and sequences") {
   const float nan = std::numeric_limits<float>::quiet_NaN();
   for (const std::int64_t row_size : {1, 3, 9}) {

@@ -113,7 +113,8 @@ LOD_HOST_DEVICE MeanVarNumbers<A> careful_mean_var(const Read& read, std::int64_
   constexpr A nan = static_cast<A>(__builtin_nan(""));
   WideSum<A> sum;
   for (std::int64_t row = 0; row < rows && !sum.is_nan(); ++row) sum.add(read(row));
-  const A mean = sum.pooled(PoolType::AVERAGE, rows);
+  // A single number, which comes here for want of an unbiased variance, may be too small for the scale of wide sums.
+  const A mean = rows == 1 ? read(0) : sum.pooled(PoolType::AVERAGE, rows);
   if (!is_finite(mean)) return {mean == mean ? mean : nan, A{}, nan};
   // The squares of any numbers are finite, and those that vanish are negligible beside the number that led here.
   constexpr double scale = std::same_as<A, double> ? 0x1p-540 : 1;
