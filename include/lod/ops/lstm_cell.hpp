@@ -15,6 +15,8 @@
 ///     }
 #pragma once
 
+#include <lod/core/floating_point_control.hpp>
+#include <lod/core/scalar.hpp>
 #include <lod/core/target.hpp>
 #include <lod/ops/declaration.hpp>
 #include <lod/ops/infer.hpp>
@@ -25,6 +27,7 @@
 #include <lod/ops/recurrent_cell.hpp>
 
 #include <cstdint>
+#include <limits>
 #include <string>
 
 namespace lod::inline LOD_INTERFACE::op {
@@ -118,7 +121,15 @@ LstmSizes lstm_sizes(const LstmWeights<T, Device>& weights) {
 /// Throws OutOfRange for a limit that is none.
 inline void check_clip(double clip, const char* what, const char* name) {
   if (clip >= 0) return;
-  throw OutOfRange(detail::text({what, ": ", name, " ", std::to_string(clip), ", expected 0 or more"}));
+  throw OutOfRange(detail::text({what, ": ", name, " ", to_string(Scalar(clip)), ", expected 0 or more"}));
+}
+/// A limit, if it is not 0, as a T: numbers that reached it equal it, also once they are stored. At least the smallest
+/// number above 0, since 0 stands for no limit.
+template <class T>
+kernel::Accumulator<T> limit_as(double clip) {
+  const detail::FloatingPointControl standard;
+  const auto limit = static_cast<T>(clip);
+  return static_cast<kernel::Accumulator<T>>(clip > 0 && limit == T{} ? std::numeric_limits<T>::denorm_min() : limit);
 }
 /// Throws ShapeMismatch for weights that do not fit the rows of x, OutOfRange for limits that are none.
 template <class X, class T, class Device, class Options>
@@ -139,15 +150,14 @@ void check_lstm_weights(const X& x, const LstmWeights<T, Device>& weights, const
 /// The units for weights in the order i, f, g, o. Their bias is already in the contributions of x.
 template <class T, class Device, class Options>
 LstmUnits<T> lstm_units(const LstmWeights<T, Device>& weights, const Options& options) {
-  using A = kernel::Accumulator<T>;
   const auto [size, width] = lstm_sizes(weights);
   return {.size = size,
           .order = {0, size, 2 * size, 3 * size},
           .recurrent = weights.recurrent.data(),
           .bias = nullptr,
           .peepholes = given(weights.peepholes),
-          .cell_clip = static_cast<A>(options.cell_clip),
-          .projection = {given(weights.projection), width, static_cast<A>(options.projection_clip)}};
+          .cell_clip = limit_as<T>(options.cell_clip),
+          .projection = {given(weights.projection), width, limit_as<T>(options.projection_clip)}};
 }
 
 /// Gradients with respect to the weights, prepared.
