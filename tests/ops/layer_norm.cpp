@@ -330,6 +330,18 @@ TEST_CASE("layer_norm, rms_norm and their gradients: NaN and infinity stay in th
     for (const float number : y.values()) CHECK(std::isnan(number));
     for (const float number : z.values()) CHECK(std::isnan(number));
   });
+  // However small another one is, it leaves a row of equal numbers 0.
+  for_each_type(FloatingTypes(), [&]<class T>(std::type_identity<T>) {
+    for (const double epsilon : {1e-30, 1e-150, 1e-300, 5e-324}) {
+      for_each_executor([&](const auto& executor) {
+        const LoDTensor<T> equal({2, 5});
+        const auto y = lod::layer_norm(executor, equal, {.epsilon = epsilon}),
+                   z = lod::rms_norm(executor, equal, {.epsilon = epsilon});
+        for (const T number : y.values()) CHECK(number == T{});
+        for (const T number : z.values()) CHECK(number == T{});
+      });
+    }
+  });
 }
 
 TEST_CASE("layer_norm, rms_norm: in place, into a view, and without memory the second time") {
@@ -362,7 +374,7 @@ TEST_CASE("layer_norm, rms_norm and their gradients: wrong arguments change noth
                                    "layer_norm: bias: shape {3}, expected 2 numbers", y);
   check_throws<lod::ShapeMismatch>([&] { lod::rms_norm_into(executor, x, {.scale = wide_one}, y); },
                                    "rms_norm: scale: shape {3}, expected 2 numbers", y);
-  for (const double epsilon : {-1e-5, std::numeric_limits<double>::quiet_NaN(), HUGE_VAL}) {
+  for (const double epsilon : {-1e-5, std::numeric_limits<double>::quiet_NaN(), HUGE_VAL, 1e300}) {
     check_throws<lod::OutOfRange>([&] { lod::layer_norm_into(executor, x, {.epsilon = epsilon}, y); },
                                   "layer_norm: epsilon", y);
     check_throws<lod::OutOfRange>([&] { lod::rms_norm_into(executor, x, {.epsilon = epsilon}, y); },
@@ -403,5 +415,7 @@ TEST_CASE("infer_layer_norm, infer_rms_norm: allow what the operations give, and
   CHECK_THROWS_AS(lod::infer_layer_norm(x, {.bias = &other}), lod::ShapeMismatch);
   CHECK_THROWS_AS(lod::infer_rms_norm(x, {.scale = &five}), lod::ShapeMismatch);
   CHECK_THROWS_AS(lod::infer_rms_norm(x, {.epsilon = -1}), lod::OutOfRange);
+  CHECK_THROWS_AS(lod::infer_layer_norm(x, {.epsilon = 1e300}), lod::OutOfRange);
+  CHECK(lod::infer_layer_norm(described(DataType::FP64, {5}), {.epsilon = 1e300}) == described(DataType::FP64, {5}));
   CHECK_THROWS_AS(lod::infer_layer_norm(described(DataType::INT32, {5})), lod::ShapeMismatch);
 }

@@ -89,6 +89,8 @@ TEST_CASE("sequence_dropout and its gradient: wrong arguments; infer_sequence_dr
     check_throws<lod::OutOfRange>([&] { lod::sequence_dropout_into(executor, x, {.probability = wrong}, y); },
                                   "sequence_dropout: probability ", y);
   }
+  check_throws<lod::OutOfRange>([&] { lod::sequence_dropout_into(executor, x, {.probability = -5e-324}, y); },
+                                "sequence_dropout: probability -5e-324, expected 0 to 1", y);
   check_throws<lod::InvalidLoD>([&] { lod::sequence_dropout_into(executor, plain, {.whole_sequences = true}, y); },
                                 "sequence_dropout: the tensor has no level", y);
   check_throws<lod::ShapeMismatch>([&] { lod::sequence_dropout_grad_into(executor, y, x.lod(), y); },

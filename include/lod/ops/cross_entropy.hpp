@@ -6,6 +6,7 @@
 
 #include <lod/core/error.hpp>
 #include <lod/core/float16.hpp>
+#include <lod/core/scalar.hpp>
 #include <lod/core/shape.hpp>
 #include <lod/core/target.hpp>
 #include <lod/ops/checked_ids.hpp>
@@ -22,7 +23,6 @@
 #include <cstdint>
 #include <initializer_list>
 #include <span>
-#include <string>
 
 namespace lod::inline LOD_INTERFACE::op {
 struct cross_entropy : elements::Floating {
@@ -101,7 +101,7 @@ inline void check_cross_entropy_options(const CrossEntropyOptions& options, cons
   }
   if (!(options.label_smoothing >= 0 && options.label_smoothing <= 1)) {
     throw OutOfRange(
-        detail::text({name, ": label_smoothing ", std::to_string(options.label_smoothing), ", expected 0 to 1"}));
+        detail::text({name, ": label_smoothing ", to_string(Scalar(options.label_smoothing)), ", expected 0 to 1"}));
   }
 }
 /// Labels in [0, classes), or ignored, for kernels: as `CheckedIds`.

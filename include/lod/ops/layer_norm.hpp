@@ -5,6 +5,7 @@
 #pragma once
 
 #include <lod/core/error.hpp>
+#include <lod/core/scalar.hpp>
 #include <lod/core/shape.hpp>
 #include <lod/core/target.hpp>
 #include <lod/ops/argument_list.hpp>
@@ -16,7 +17,6 @@
 
 #include <cstdint>
 #include <limits>
-#include <string>
 
 namespace lod::inline LOD_INTERFACE::op {
 struct layer_norm : elements::Floating {
@@ -89,12 +89,19 @@ namespace lod::inline LOD_INTERFACE::inline LOD_TARGET {
 
 namespace operation {
 
-/// Throws OutOfRange for an epsilon that is negative, infinite or NaN.
-inline void check_epsilon(double epsilon, const char* name) {
+/// Throws OutOfRange for an epsilon that is negative, infinite or NaN, or beyond what rows of T are computed in.
+template <class T>
+void check_epsilon(double epsilon, const char* name) {
   if (!(epsilon >= 0 && epsilon <= std::numeric_limits<double>::max())) {
     throw OutOfRange(
-        detail::text({name, ": epsilon ", std::to_string(epsilon), ", expected a finite number, 0 or more"}));
+        detail::text({name, ": epsilon ", to_string(Scalar(epsilon)), ", expected a finite number, 0 or more"}));
   }
+  static_cast<void>(detail::checked<kernel::Accumulator<T>>(epsilon, name, "epsilon"));
+}
+/// The same for elements of a type that is known when the program runs.
+inline void check_epsilon(DataType type, double epsilon, const char* name) {
+  if (type == DataType::FP64) return check_epsilon<double>(epsilon, name);
+  check_epsilon<float>(epsilon, name);
 }
 /// Throws ShapeMismatch unless an optional tensor has a number for each one of a row.
 template <class Optional>
@@ -123,7 +130,7 @@ struct Declared<op::layer_norm> : Takes<Tensor>, WithTyped<LayerNormOptions>, La
   template <Executor E, class T>
   static void run(const E& executor, const Input<E, T>& x, const LayerNormOptions<T, typename E::device>& options,
                   const To<E, T>& y) {
-    check_epsilon(options.epsilon, name);
+    check_epsilon<T>(options.epsilon, name);
     check_numbers_of_row(options.scale, x.row_size(), {name, "scale"});
     check_numbers_of_row(options.bias, x.row_size(), {name, "bias"});
     const auto out = prepare(executor, name, y, SameLevels{x.lod_view()}, x.row_shape(),
@@ -140,7 +147,7 @@ struct Declared<op::rms_norm> : Takes<Tensor>, WithTyped<RmsNormOptions>, Launch
   template <Executor E, class T>
   static void run(const E& executor, const Input<E, T>& x, const RmsNormOptions<T, typename E::device>& options,
                   const To<E, T>& y) {
-    check_epsilon(options.epsilon, name);
+    check_epsilon<T>(options.epsilon, name);
     check_numbers_of_row(options.scale, x.row_size(), {name, "scale"});
     const auto out = prepare(executor, name, y, SameLevels{x.lod_view()}, x.row_shape(),
                              {in_place("x", x), {"scale", options.scale}});
@@ -153,7 +160,7 @@ struct Declared<op::rms_norm> : Takes<Tensor>, WithTyped<RmsNormOptions>, Launch
 /// Throws as the gradients of norms do.
 template <class View, class Optional>
 void check_norm_grad(const View& dy, const View& x, const Optional& scale, double epsilon, const char* name) {
-  check_epsilon(epsilon, name);
+  check_epsilon<value_type_t<View>>(epsilon, name);
   check_numbers_of_row(scale, x.row_size(), {name, "scale"});
   check_row_count(dy.rows(), x.rows(), {name, "dy"});
   check_row_shape(dy.row_shape(), x.row_shape(), {name, "dy"});
@@ -221,7 +228,7 @@ struct Declared<op::rms_norm_grad> : Takes<Tensor, Tensor>,
 /// One pass over memory: the second over a row finds it in the cache. The bits of a row depend only on the row, scale
 /// and bias: neither on threads nor on other rows; on every device the sums are added up in the same order. `y` may be
 /// x's own tensor, but must not overlap the arguments otherwise. Throws OutOfRange unless epsilon is 0 or more and
-/// finite, ShapeMismatch if scale or bias do not fit.
+/// finite, also in the type of the computation, ShapeMismatch if scale or bias do not fit.
 inline constexpr operation::Call<op::layer_norm> layer_norm{};
 inline constexpr operation::CallInto<op::layer_norm> layer_norm_into{};
 
@@ -254,14 +261,14 @@ inline constexpr operation::CallInto<op::rms_norm_grad> rms_norm_grad_into{};
 /// The results of `layer_norm` and `rms_norm`, described: see <lod/infer.hpp>.
 inline LoDTensorDesc infer_layer_norm(const LoDTensorDesc& x, const LayerNormDescOptions& options = {}) {
   const infer::Batch y = infer::batch_for<op::layer_norm>(x, "layer_norm: x");
-  operation::check_epsilon(options.epsilon, "layer_norm");
+  operation::check_epsilon(y.type, options.epsilon, "layer_norm");
   operation::check_numbers_of_row(options.scale, y, "layer_norm: x", "layer_norm: scale");
   operation::check_numbers_of_row(options.bias, y, "layer_norm: x", "layer_norm: bias");
   return y;
 }
 inline LoDTensorDesc infer_rms_norm(const LoDTensorDesc& x, const RmsNormDescOptions& options = {}) {
   const infer::Batch y = infer::batch_for<op::rms_norm>(x, "rms_norm: x");
-  operation::check_epsilon(options.epsilon, "rms_norm");
+  operation::check_epsilon(y.type, options.epsilon, "rms_norm");
   operation::check_numbers_of_row(options.scale, y, "rms_norm: x", "rms_norm: scale");
   return y;
 }

@@ -5,6 +5,7 @@
 #pragma once
 
 #include <lod/core/error.hpp>
+#include <lod/core/scalar.hpp>
 #include <lod/core/shape.hpp>
 #include <lod/core/target.hpp>
 #include <lod/ops/argument_list.hpp>
@@ -18,7 +19,6 @@
 #include <cmath>
 #include <cstdint>
 #include <limits>
-#include <string>
 
 namespace lod::inline LOD_INTERFACE::op {
 struct rotary_embedding : elements::Floating {
@@ -70,7 +70,7 @@ namespace operation {
 inline void check_rotary_options(std::int64_t heads, double base, const char* name) {
   if (heads < 1) throw OutOfRange(detail::text({name, ": ", heads, " heads, expected 1 or more"}));
   if (!(base > 0 && base <= std::numeric_limits<double>::max())) {
-    throw OutOfRange(detail::text({name, ": base ", std::to_string(base), ", expected a finite number above 0"}));
+    throw OutOfRange(detail::text({name, ": base ", to_string(Scalar(base)), ", expected a finite number above 0"}));
   }
 }
 /// Throws ShapeMismatch unless rows consist of so many heads of pairs.

@@ -5,6 +5,7 @@
 #pragma once
 
 #include <lod/core/error.hpp>
+#include <lod/core/scalar.hpp>
 #include <lod/core/target.hpp>
 #include <lod/ops/batch_levels.hpp>
 #include <lod/ops/declaration.hpp>
@@ -16,7 +17,6 @@
 
 #include <cmath>
 #include <cstdint>
-#include <string>
 
 namespace lod::inline LOD_INTERFACE::op {
 struct sequence_dropout : elements::Floating {
@@ -77,7 +77,7 @@ namespace operation {
 /// Throws OutOfRange for an invalid probability, InvalidLoD if sequences are to be dropped but there is no level.
 inline void check_dropout(const DropoutOptions& options, int levels, const char* name) {
   if (!(options.probability >= 0 && options.probability <= 1)) {
-    throw OutOfRange(detail::text({name, ": probability ", std::to_string(options.probability), ", expected 0 to 1"}));
+    throw OutOfRange(detail::text({name, ": probability ", to_string(Scalar(options.probability)), ", expected 0 to 1"}));
   }
   if (options.whole_sequences && levels == 0) throw_no_level(name);
 }

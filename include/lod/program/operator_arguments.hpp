@@ -6,6 +6,7 @@
 
 #include <lod/core/data_type.hpp>
 #include <lod/core/error.hpp>
+#include <lod/core/scalar.hpp>
 #include <lod/core/target.hpp>
 #include <lod/program/data_flow.hpp>
 #include <lod/program/program.hpp>
@@ -104,7 +105,7 @@ class OperatorArguments {
     if (attr(name, value) != value) refuse_attr(name, std::to_string(value));
   }
   LOD_TAGGED void expect_attr(std::string_view name, float value) const {
-    if (attr(name, value) != value) refuse_attr(name, std::to_string(value));
+    if (attr(name, value) != value) refuse_attr(name, to_string(Scalar(value)));
   }
 
   /// Throws InvalidProgram with this text, after the operator's type.

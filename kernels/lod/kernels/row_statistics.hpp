@@ -89,8 +89,9 @@ LOD_NOINLINE LOD_HOST_DEVICE RowStatistics<A> careful_statistics(const Read& rea
   const double rest = centred ? distances / count : 0;
   const double from_mean = std::fma(-distances, rest, squares);
   const double variance = (from_mean < 0 ? 0 : from_mean) / count + epsilon * scale * scale;
-  // Of an infinite number or NaN, all are NaN.
-  const double factor = is_finite(variance) ? 1 / std::sqrt(variance) : __builtin_nan("");
+  // Of an infinite number or NaN, all are NaN. Only equal numbers, which it leaves 0, have a factor that exceeds an A.
+  double factor = is_finite(variance) ? 1 / std::sqrt(variance) : __builtin_nan("");
+  if (variance > 0 && factor > greatest_finite<A>) factor = greatest_finite<A>;
   const A center = static_cast<A>(mean);
   return {static_cast<A>(scale), center, static_cast<A>(factor),
           -static_cast<A>((mean - static_cast<double>(center) + rest) * factor)};
