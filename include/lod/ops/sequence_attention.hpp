@@ -183,8 +183,8 @@ kernel::AttentionHeads check_attention(const Q& q, const K& k, const V& v, const
   }
   if (!std::isfinite(options.scale) || !(options.softcap >= 0) || !std::isfinite(options.softcap)) {
     throw OutOfRange(
-        detail::text({name, ": scale ", to_string(Scalar(options.scale)), ", softcap ", to_string(Scalar(options.softcap)),
-                      ", expected finite numbers, the second 0 or more"}));
+        detail::text({name, ": scale ", to_string(Scalar(options.scale)), ", softcap ",
+                      to_string(Scalar(options.softcap)), ", expected finite numbers, the second 0 or more"}));
   }
   using A = kernel::Accumulator<value_type_t<Q>>;
   static_cast<void>(detail::checked<A>(options.scale, name, "scale"));

@@ -77,7 +77,8 @@ namespace operation {
 /// Throws OutOfRange for an invalid probability, InvalidLoD if sequences are to be dropped but there is no level.
 inline void check_dropout(const DropoutOptions& options, int levels, const char* name) {
   if (!(options.probability >= 0 && options.probability <= 1)) {
-    throw OutOfRange(detail::text({name, ": probability ", to_string(Scalar(options.probability)), ", expected 0 to 1"}));
+    throw OutOfRange(
+        detail::text({name, ": probability ", to_string(Scalar(options.probability)), ", expected 0 to 1"}));
   }
   if (options.whole_sequences && levels == 0) throw_no_level(name);
 }
