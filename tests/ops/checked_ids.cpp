@@ -13,6 +13,7 @@
 #include <cstdint>
 #include <initializer_list>
 #include <limits>
+#include <stdexcept>
 #include <string>
 
 using lod::LoD;
@@ -148,4 +149,19 @@ TEST_CASE("embedding, embedding_pool: ids of 32 bits allocate nothing in a secon
     check("embedding", [&] { lod::embedding_into(executor, table, ids, y); });
     check("embedding_pool", [&] { lod::embedding_pool_into(executor, table, ids, PoolType::SUM, y); });
   });
+}
+
+TEST_CASE("embedding, embedding_pool: an output that overlaps ids of 32 bits is refused") {
+  const lod::CpuExecutor executor(1);
+  const LoDTensor<std::int32_t> table({9, 1});
+  auto ids = LoDTensor<std::int32_t>(LoD::from_lengths({{2, 0, 3}}), {});
+  check_throws<std::invalid_argument>([&] { lod::embedding_into(executor, table, ids, ids); },
+                                      "embedding: the output overlaps ids, expected memory of its own", ids);
+  check_throws<std::invalid_argument>([&] { lod::embedding_pool_into(executor, table, ids, PoolType::SUM, ids); },
+                                      "overlaps ids", ids);
+  LoDTensor<std::int32_t> part(LoD::from_lengths({{8}}), {});
+  const LoDTensorView<const std::int32_t> first(part.data(), ids.lod_view(), &ids.row_shape(), 1);
+  const LoDTensorView<std::int32_t> second(part.data() + 3, ids.lod_view(), &table.row_shape(), 1);
+  check_throws<std::invalid_argument>([&] { lod::embedding_into(executor, table, first, second); }, "overlaps ids",
+                                      part);
 }

@@ -16,6 +16,7 @@
 #include <algorithm>
 #include <atomic>
 #include <concepts>
+#include <cstddef>
 #include <cstdint>
 #include <limits>
 #include <optional>
@@ -57,8 +58,12 @@ class IdsInput : public Input<E, std::int64_t> {
  public:
   /// `narrow`, unless it is null, are the ids in place of those of `ids`, which has their levels and shape.
   IdsInput(const E& executor, const View& ids, const std::int32_t* narrow) : View(ids) {
-    if (!narrow) return;
     const std::int64_t count = ids.rows() * ids.row_size();
+    if (!narrow) {
+      memory_of_caller_ = std::as_bytes(ids.values());
+      return;
+    }
+    memory_of_caller_ = std::as_bytes(std::span(narrow, static_cast<std::size_t>(count)));
     wide_.emplace(executor, count);
     if constexpr (on_cpu<E>) {
       range_ = widen(executor, narrow, count, wide_->data());
@@ -70,6 +75,8 @@ class IdsInput : public Input<E, std::int64_t> {
   IdsInput(const IdsInput&) = delete;
   IdsInput& operator=(const IdsInput&) = delete;
 
+  /// The ids as the caller has them, which no output may overlap.
+  std::span<const std::byte> memory_of_caller() const noexcept { return memory_of_caller_; }
   /// On the CPU. Throws OutOfRange unless every id is in [least, height), with a text that begins with `what`.
   void check(const E& executor, std::int64_t height, const char* what, std::int64_t least) const {
     std::atomic<bool> all = true;
@@ -126,6 +133,7 @@ class IdsInput : public Input<E, std::int64_t> {
     return all;
   }
 
+  std::span<const std::byte> memory_of_caller_;
   std::optional<kernel::Scratch<E, std::int64_t>> wide_;
   std::optional<Range> range_;
 };

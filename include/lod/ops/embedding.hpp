@@ -131,8 +131,9 @@ struct Declared<op::embedding_grad>
 /// call that waits for the executor throws. One pass. The output must not overlap the table or the ids. Semantics:
 /// PaddlePaddle's lookup_table.
 ///
-/// Ids and labels, here and wherever operations take them, are of type std::int64_t or std::int32_t. Kernels read 64
-/// bits: those of 32 are widened as they are checked, in scratch memory of 8 bytes an id.
+/// Ids are of type std::int64_t or std::int32_t, in the other operations on embeddings too, in `sequence_scatter` and
+/// `grouped_linear`, and so are the labels of losses. Kernels read 64 bits: those of 32 are widened as they are
+/// checked, in scratch memory of 8 bytes an id.
 inline constexpr operation::Call<op::embedding> embedding{};
 inline constexpr operation::CallInto<op::embedding> embedding_into{};
 

@@ -211,6 +211,10 @@ class OtherMemory {
   template <class T>
   OtherMemory(const char* name, std::span<T> values) noexcept
       : OtherMemory(name, values.data(), static_cast<std::int64_t>(values.size()), sizeof(T)) {}
+  /// What the operation reads in place of the caller's memory, which counts: ids of 32 bits that were widened.
+  template <class Given>
+    requires requires(const Given& x) { x.memory_of_caller(); }
+  OtherMemory(const char* name, const Given& x) noexcept : OtherMemory(name, x.memory_of_caller()) {}
   /// An optional tensor.
   template <class Optional>
     requires requires(const Optional& x) { x->row_size(); }
