@@ -32,7 +32,7 @@ namespace detail {
 
 /// The text of an error, no longer than people read: a longer text, such as a name or a list from outside, loses its
 /// middle, which is replaced by the text's length.
-LOD_TAGGED inline std::string readable(std::string what) {
+[[gnu::cold]] LOD_TAGGED inline std::string readable(std::string what) {
   constexpr std::size_t most = 2000, edge = 900;
   if (what.size() <= most) return what;
   const auto is_inside_letter = [&](std::size_t at) { return (static_cast<unsigned>(what[at]) & 0xC0u) == 0x80u; };

@@ -38,7 +38,7 @@ inline int processors_bound_to() {
 }
 
 /// The beginning of a file, empty if it cannot be read.
-inline std::string beginning_of(const std::string& path) {
+[[gnu::cold]] inline std::string beginning_of(const std::string& path) {
   std::string text;
   if (std::FILE* const file = std::fopen(path.c_str(), "re")) {
     char bytes[4096];
@@ -57,7 +57,7 @@ inline const char* quota_folder(const std::string& controllers) {
 }
 
 /// How many processors' time a control group allows, in whole processors, at least 1; the greatest int without a quota.
-inline int processors_of_group(const std::string& folder) {
+[[gnu::cold]] inline int processors_of_group(const std::string& folder) {
   // The quota, in microseconds of processor time, and its period in microseconds: version 2 has them in one file,
   // version 1 in two. "max", or -1 in version 1, in place of the first means no limit.
   std::string limit = beginning_of(folder + "/cpu.max");
@@ -73,7 +73,7 @@ inline int processors_of_group(const std::string& folder) {
 
 /// How many processors' time the process's control groups and the enclosing ones allow, of version 2 and of version 1:
 /// the least of their quotas; the greatest int without a quota. `root` is put before /proc and /sys.
-inline int processors_by_quota(const std::string& root = {}) {
+[[gnu::cold]] inline int processors_by_quota(const std::string& root = {}) {
   int least = std::numeric_limits<int>::max();
   const std::string groups = beginning_of(root + "/proc/self/cgroup");
   for (std::size_t begin = 0, end = 0; begin < groups.size(); begin = end + 1) {

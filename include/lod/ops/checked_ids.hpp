@@ -9,16 +9,12 @@
 #include <lod/core/target.hpp>
 #include <lod/ops/declaration.hpp>
 #include <lod/ops/kernel.hpp>
-#include <lod/ops/new_offsets.hpp>
 #include <lod/ops/output.hpp>
 #include <lod/ops/staging.hpp>
 
-#include <algorithm>
-#include <atomic>
 #include <concepts>
 #include <cstddef>
 #include <cstdint>
-#include <limits>
 #include <optional>
 #include <span>
 
@@ -41,8 +37,12 @@ struct PaddingIds {
 /// padding or outside [0, height). If any is outside, *fault is the position of one of them. For devices whose memory
 /// the CPU cannot read.
 struct CheckIds {};
-/// run(executor, ids, count, wide): wide[i] = ids[i], numbers of 32 bits. For such devices, too.
+/// run(executor, ids, count, wide, range): wide[i] = ids[i], numbers of 32 bits. A CpuExecutor's sets range[0] and
+/// range[1] to the least and the greatest, since a pass of its own to check them would take as long again; of no ids,
+/// to numbers that every id is within.
 struct WidenIds {};
+/// For CpuExecutor. run(executor, ids, count, height, least): whether every id is in [least, height); least is 0 or -1.
+struct AreIds {};
 
 }  // namespace lod::inline LOD_INTERFACE::kernel
 
@@ -65,11 +65,7 @@ class IdsInput : public Input<E, std::int64_t> {
     }
     memory_of_caller_ = std::as_bytes(std::span(narrow, static_cast<std::size_t>(count)));
     wide_.emplace(executor, count);
-    if constexpr (on_cpu<E>) {
-      range_ = widen(executor, narrow, count, wide_->data());
-    } else {
-      launch(kernel::WidenIds(), executor, narrow, count, wide_->data());
-    }
+    launch(kernel::WidenIds(), executor, narrow, count, wide_->data(), &range_[0]);
     static_cast<View&>(*this) = View(wide_->data(), ids.lod_view(), &ids.row_shape(), ids.row_size());
   }
   IdsInput(const IdsInput&) = delete;
@@ -79,63 +75,20 @@ class IdsInput : public Input<E, std::int64_t> {
   std::span<const std::byte> memory_of_caller() const noexcept { return memory_of_caller_; }
   /// On the CPU. Throws OutOfRange unless every id is in [least, height), with a text that begins with `what`.
   void check(const E& executor, std::int64_t height, const char* what, std::int64_t least) const {
-    std::atomic<bool> all = true;
-    if (range_) {
-      all = range_->least >= least && range_->greatest < height;
-    } else {
-      const auto ids = this->values();
-      const auto look_through = [&](std::int64_t, std::int64_t begin, std::int64_t end) {
-        const auto some = ids.subspan(static_cast<std::size_t>(begin), static_cast<std::size_t>(end - begin));
-        if (!detail::are_row_ids(some, height, least)) all.store(false, std::memory_order_relaxed);
-      };
-      const auto count = static_cast<std::int64_t>(ids.size());
-      launch(kernel::ForEachRange(), executor, count, detail::bytes_of<std::int64_t>(count), look_through);
+    if constexpr (std::derived_from<E, CpuExecutor>) {
+      const std::int64_t count = this->rows() * this->row_size();
+      if (wide_ ? range_[0] >= least && range_[1] < height
+                : launch(kernel::AreIds(), executor, this->data(), count, height, least)) {
+        return;
+      }
     }
-    if (!all) detail::check_row_ids(this->values(), height, what, least);
+    detail::check_row_ids(this->values(), height, what, least);
   }
 
  private:
-  /// The least and the greatest id. That of no ids is within all others.
-  struct Range {
-    std::int32_t least = std::numeric_limits<std::int32_t>::max();
-    std::int32_t greatest = std::numeric_limits<std::int32_t>::min();
-  };
-  /// Copies the ids and returns their range: a pass of its own to check them would take as long again.
-  static Range widen(const E& executor, const std::int32_t* narrow, std::int64_t count, std::int64_t* wide) {
-    const std::int64_t bytes = detail::bytes_of<std::int64_t>(2, count);
-    const Workspace::Loan<Range> ranges(executor.workspace(), launch(kernel::RangeCount(), executor, count, bytes));
-    launch(kernel::ForEachRange(), executor, count, bytes,
-           [&](std::int64_t part, std::int64_t begin, std::int64_t end) {
-             constexpr std::int64_t at_a_time = 16;  // known to the compiler, which makes vectors of them
-             std::int32_t least[at_a_time], greatest[at_a_time];
-             Range range;
-             std::ranges::fill(least, range.least);
-             std::ranges::fill(greatest, range.greatest);
-             for (; end - begin >= at_a_time; begin += at_a_time) {
-               for (std::int64_t k = 0; k < at_a_time; ++k) {
-                 const std::int32_t id = narrow[begin + k];
-                 wide[begin + k] = id;
-                 least[k] = std::min(least[k], id);
-                 greatest[k] = std::max(greatest[k], id);
-               }
-             }
-             for (; begin < end; ++begin) {
-               wide[begin] = narrow[begin];
-               least[0] = std::min(least[0], narrow[begin]);
-               greatest[0] = std::max(greatest[0], narrow[begin]);
-             }
-             ranges[part] = {std::ranges::min(least), std::ranges::max(greatest)};
-           });
-    Range all;
-    for (const Range& range : ranges.span()) {
-      all = {std::min(all.least, range.least), std::max(all.greatest, range.greatest)};
-    }
-    return all;
-  }
-
   std::span<const std::byte> memory_of_caller_;
   std::optional<kernel::Scratch<E, std::int64_t>> wide_;
-  std::optional<Range> range_;
+  std::int64_t range_[2] = {};
 };
 
 /// A kind of argument: ids or labels, of 64 bits or of 32. The body of the operation sees an `IdsInput`.

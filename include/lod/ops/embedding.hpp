@@ -62,7 +62,7 @@ template <>
 struct Declared<op::embedding> : Takes<Tensor, Ids>,
                                  With<EmbeddingOptions>,
                                  Launches<kernel::GatherRows>,
-                                 LaunchesOnIds<kernel::CheckIds, kernel::WidenIds> {
+                                 LaunchesOnIds<kernel::CheckIds, kernel::WidenIds, kernel::AreIds> {
   static constexpr const char* name = "embedding";
   using Gradient = op::embedding_grad;
   template <Executor E, class T>

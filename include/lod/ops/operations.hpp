@@ -48,6 +48,7 @@
 #endif
 
 // Operations with kernels.
+#include LOD_HEADER(checked_ids)
 #include LOD_HEADER(chunk_eval)
 #include LOD_HEADER(clip)
 #include LOD_HEADER(cross_entropy)

@@ -29,7 +29,7 @@ struct Kernel<CheckIds> {
 template <>
 struct Kernel<WidenIds> {
   template <class E>
-  static void run(const E& executor, const std::int32_t* ids, std::int64_t count, std::int64_t* wide) {
+  static void run(const E& executor, const std::int32_t* ids, std::int64_t count, std::int64_t* wide, std::int64_t*) {
     for_each(executor, count, [=] LOD_HOST_DEVICE(std::int64_t i) { wide[i] = ids[i]; });
   }
 };

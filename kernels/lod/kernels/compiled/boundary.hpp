@@ -9,6 +9,7 @@
 
 #include <lod/core/float16.hpp>
 #include <lod/core/target.hpp>
+#include <lod/ops/checked_ids.hpp>
 #include <lod/ops/kernel.hpp>
 #include <lod/ops/row_groups.hpp>
 #include <lod/ops/sequence_mask.hpp>
@@ -33,6 +34,10 @@ struct ResultOf {
 template <>
 struct ResultOf<kernel::GroupRows> {
   using type = std::int64_t;
+};
+template <>
+struct ResultOf<kernel::AreIds> {
+  using type = bool;
 };
 
 // Undefined symbols with these names are kernels that the library does not contain.
