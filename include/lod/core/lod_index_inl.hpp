@@ -151,7 +151,7 @@ LoD LoD::from_filled_offsets(std::span<const std::int64_t> sizes, const Fill& fi
   return build(static_cast<int>(sizes.size()), size, [&](int level, std::int64_t* out) {
     const std::span<std::int64_t> numbers(out, static_cast<std::size_t>(size(level)) + 1);
     fill(level, numbers);
-    filled.push_back(numbers);
+    filled.emplace_back(numbers);
     if (filled.size() < sizes.size()) return;
     detail::check_all_offsets(filled.size(), [&](int checked) { return filled[static_cast<std::size_t>(checked)]; });
   });

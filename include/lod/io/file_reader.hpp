@@ -256,8 +256,8 @@ inline AnyLoDTensor VariableReader::part_on_file(std::size_t level, std::int64_t
 inline AnyLoDTensor VariableReader::load(std::size_t i, std::pmr::memory_resource* resource) const {
   const proto::file::Tensor& stored = tensor(i);
   // In the LoD's own memory, not in that of an owner: what a plugin has loaded outlives it (see Shared).
-  std::vector<std::int64_t> sizes;
-  for (std::size_t level = 0; level < stored.offsets.size(); ++level) sizes.push_back(sequences(i, level));
+  std::vector<std::int64_t> sizes(stored.offsets.size());
+  for (std::size_t level = 0; level < sizes.size(); ++level) sizes[level] = sequences(i, level);
   const auto read_level = [&](std::size_t level, std::span<std::int64_t> numbers) {
     read(stored.offsets[level], {.tensor = i, .level = level}, std::as_writable_bytes(numbers));
   };
