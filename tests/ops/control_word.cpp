@@ -79,7 +79,82 @@ std::vector<Computed<T>> compute(const E& executor, const lod::LoDTensor<T>& x, 
   return results;
 }
 
+/// What follows from options, and what kernels work out before their threads begin.
+template <class E, class T>
+std::vector<Computed<T>> compute_of_options(const E& executor, const lod::LoDTensor<T>& x) {
+  std::vector<Computed<T>> results;
+  const auto add = [&](const char* name, lod::LoDTensor<T> y) { results.push_back({name, std::move(y)}); };
+  const std::int64_t size = x.row_size();
+  const lod::AttentionOptions<T> heads{.heads = size / 3};  // whose scale is the inverse of a root of 3
+  const auto attended = lod::sequence_attention(executor, x, x, x, heads);
+  add("sequence_attention", attended.y);
+  add("sequence_attention_grad",
+      lod::sequence_attention_grad(executor, x, x, x, x, attended.y, attended.logsumexp, heads).dk);
+  add("rotary_embedding", lod::rotary_embedding(executor, x, {.base = 7.3}));
+  add("sequence_dropout", lod::sequence_dropout(executor, x, {.probability = 0.1, .seed = 3}));
+  add("layer_norm", lod::layer_norm(executor, x, {.epsilon = 0.1}));
+  lod::LoDTensor<std::int64_t> labels(x.lod(), {});
+  for (std::size_t i = 0; i < labels.values().size(); ++i) {
+    labels.values()[i] = static_cast<std::int64_t>(i) % size;
+  }
+  const lod::CrossEntropyOptions smoothed{.label_smoothing = 0.1};
+  const auto losses = lod::cross_entropy(executor, x, labels, smoothed);
+  add("cross_entropy", losses);
+  add("cross_entropy_grad", lod::cross_entropy_grad(executor, losses, x, labels, smoothed));
+  lod::LoDTensor<T> transition({size + 2, size}), weights({size, 4 * size}), recurrent({size, 4 * size});
+  for (auto* const y : {&transition, &weights, &recurrent}) {
+    for (std::size_t i = 0; i < y->values().size(); ++i) y->values()[i] = x.values()[i % x.values().size()];
+  }
+  const auto likelihood = lod::linear_chain_crf(executor, x, transition, labels);
+  add("linear_chain_crf", likelihood);
+  auto of_crf = lod::linear_chain_crf_grad(executor, likelihood, x, transition, labels);
+  add("linear_chain_crf_grad", std::move(of_crf.demission));
+  add("linear_chain_crf_grad: transition", std::move(of_crf.dtransition));
+  add("lstm",
+      lod::lstm(executor, x, {.input = weights, .recurrent = recurrent}, {.cell_clip = 0.1, .projection_clip = 0.3})
+          .last_cell);
+  lod::LoDTensor<std::int64_t> ids(x.lod(), {size});
+  lod::LoDTensor<T> probabilities(x.lod(), {size}), before({x.rows()});
+  for (std::size_t i = 0; i < x.values().size(); ++i) probabilities.values()[i] = std::abs(x.values()[i]);
+  std::copy_n(x.data(), x.rows(), before.data());
+  add("beam_search",
+      lod::beam_search(executor, ids, probabilities, {.beam_size = 3, .is_accumulated = false, .pre_scores = before})
+          .scores);
+  lod::SparseTable<T, lod::Cpu, lod::UniformRow> table({7}, 5, lod::UniformRow{.seed = 3, .limit = 0.1});
+  add("UniformRow", table.get({1, 2, 3}));
+  return results;
+}
+
 }  // namespace
+
+TEST_CASE("control word: what operations derive from options is the same for all modes of rounding, of subnormals") {
+  Engine engine(12);
+  const auto check = [&](auto number) {
+    using T = decltype(number);
+    const auto x = real_numbers<T>(engine, lod::LoD::from_lengths({{5, 0, 17, 33, 1}}), {6});
+    const auto compare = [&](const auto& executor) {
+      const std::vector<Computed<T>> expected = compute_of_options(executor, x);
+      for_each_control([&](int rounding, bool flushes) {
+        std::vector<Computed<T>> found;
+        {
+          const CallersControl control(rounding, flushes);
+          found = compute_of_options(executor, x);
+        }
+        for (std::size_t i = 0; i < expected.size(); ++i) {
+          CAPTURE(expected[i].name);
+          CHECK(same_bits(found[i].values, expected[i].values));
+        }
+      });
+    };
+    if constexpr (std::same_as<T, float>) {
+      for_each_executor(compare);
+    } else {
+      compare(lod::CpuExecutor(2));
+    }
+  };
+  check(float{});
+  check(double{});
+}
 
 TEST_CASE("control word: results are the same to the last bit for all modes of rounding, of subnormals and threads") {
   Engine engine(11);

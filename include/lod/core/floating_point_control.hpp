@@ -63,6 +63,13 @@ class FloatingPointControl {
   Word set_;  // the bits that differ
 };
 
+/// Keeps arithmetic on what an object consists of on this side of a change of the control word: compilers know nothing
+/// of that word, and move arithmetic on what they hold in registers across its changes.
+template <class T>
+void pin(const T& object) noexcept {
+  asm volatile("" : : "r"(&object) : "memory");
+}
+
 /// Sets the standard control word, and also rounding to nearest for what does not follow that word on x86-64: long
 /// double, and functions of the C library that ask for the mode, as those do that print numbers.
 class StandardArithmetic {

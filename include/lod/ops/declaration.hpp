@@ -28,6 +28,7 @@
 #pragma once
 
 #include <lod/core/executor.hpp>
+#include <lod/core/floating_point_control.hpp>
 #include <lod/core/lod_tensor.hpp>
 #include <lod/core/target.hpp>
 #include <lod/ops/kernel.hpp>
@@ -250,9 +251,11 @@ struct Body<Op, Takes<First, More...>, ResultKinds<ByValue, Kinds...>> {
     detail::check_elements<Op, T>();
     check_device<E, X>();
     const Argument<First, X>& first = x;
+    const detail::FloatingPointControl standard;  // also for what it derives from options
     if constexpr (std::same_as<Options<Op, X>, NoOptions>) {
       Declared<Op>::template run<E, T>(executor, first, input(executor, more)..., output<Kinds, E, T>(zs)...);
     } else {
+      detail::pin(options);
       Declared<Op>::template run<E, T>(executor, first, input(executor, more)..., options, output<Kinds, E, T>(zs)...);
     }
   }

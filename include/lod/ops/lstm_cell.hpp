@@ -15,7 +15,6 @@
 ///     }
 #pragma once
 
-#include <lod/core/floating_point_control.hpp>
 #include <lod/core/scalar.hpp>
 #include <lod/core/target.hpp>
 #include <lod/ops/declaration.hpp>
@@ -127,7 +126,6 @@ inline void check_clip(double clip, const char* what, const char* name) {
 /// number above 0, since 0 stands for no limit.
 template <class T>
 kernel::Accumulator<T> limit_as(double clip) {
-  const detail::FloatingPointControl standard;
   const auto limit = static_cast<T>(clip);
   return static_cast<kernel::Accumulator<T>>(clip > 0 && limit == T{} ? std::numeric_limits<T>::denorm_min() : limit);
 }

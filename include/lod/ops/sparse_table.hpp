@@ -6,6 +6,7 @@
 
 #include <lod/core/device.hpp>
 #include <lod/core/error.hpp>
+#include <lod/core/floating_point_control.hpp>
 #include <lod/core/keyed_hash.hpp>
 #include <lod/core/lifetime.hpp>
 #include <lod/core/lod_index.hpp>
@@ -144,6 +145,8 @@ struct UniformRow {
     for (const double end : {limit, -limit}) {
       static_cast<void>(detail::checked<T>(std::integral<T> ? std::trunc(end) : end, "UniformRow", "limit"));
     }
+    const detail::FloatingPointControl standard;
+    detail::pin(*this);
     const detail::Philox random(seed, static_cast<std::uint64_t>(id));
     for (std::size_t i = 0; i < row.size(); ++i) {
       // Exact but for the product, so that no compiler's flags change it.

@@ -106,7 +106,7 @@ class AttentionBlock {
     const AttentionRange& of(std::int64_t row) const noexcept { return ranges_[row / register_rows]; }
 
    private:
-    AttentionRange ranges_[static_cast<std::size_t>((std::max(rows, columns) + 11) / 6)];
+    AttentionRange ranges_[static_cast<std::size_t>((std::max(rows, columns) + 11) / 6)] = {};
   };
 
   /// scores[row * columns + column] = the product of a row of `left` and a column of panels made by `put_columns`,
