@@ -5,6 +5,13 @@
 
 #include <version>  // which standard library there is, and which strings it has
 
+#if __cplusplus < 202002L
+#  error "lodtensor: expected C++20 or later: compile with -std=c++20"
+#endif
+#if !defined(__cpp_exceptions)
+#  error "lodtensor: errors are exceptions: compile without -fno-exceptions"
+#endif
+
 /// @{
 /// The numbers of the version.
 #define LOD_VERSION_MAJOR 0
