@@ -22,22 +22,22 @@ namespace lod::inline LOD_INTERFACE::kernel::inline LOD_TARGET::cpu {
 /// How many words of 64 bits `sort_numbers` needs for `count` numbers.
 template <class T>
 constexpr std::int64_t sort_numbers_words(std::int64_t count) noexcept {
-  using Sort = VectorSort<Accumulator<T>>;
-  return 2 * Sort::room(count) * static_cast<std::int64_t>(sizeof(Accumulator<T>)) / 8;
+  using Sort = VectorSort<SortNumber<T>>;
+  return 2 * Sort::room(count) * static_cast<std::int64_t>(sizeof(SortNumber<T>)) / 8;
 }
 /// Sorts `count` numbers, at least one, from x to y.
 template <class T>
 void sort_numbers(const T* x, std::int64_t count, bool descending, std::int64_t* words, T* y) noexcept {
-  using A = Accumulator<T>;
-  using V = Vector<T>;
+  using A = SortNumber<T>;
+  using V = xsimd::batch<A>;
   using Sort = VectorSort<A>;
-  const TurnedNumbers<T> turned(descending);
+  const TurnedNumbers<T, A> turned(descending);
   const std::int64_t room = Sort::room(count);
   A* const keys = reinterpret_cast<A*>(words);
   const A last = turned.last().get(0);
   StrangeNumbers<A> strange;
-  for (std::int64_t i = 0; i < room; i += lanes<T>) {
-    V numbers = load_vector(x + std::min(i, count), std::min(lanes<T>, count - i), last);
+  for (std::int64_t i = 0; i < room; i += sort_lanes<T>) {
+    V numbers = load_numbers(x + std::min(i, count), count - i, last);
     if constexpr (std::floating_point<A>) {
       strange.look_at(numbers);
       numbers = xsimd::select(numbers == numbers, numbers, turned.last());
@@ -45,8 +45,8 @@ void sort_numbers(const T* x, std::int64_t count, bool descending, std::int64_t*
     turned(numbers).store_unaligned(keys + i);
   }
   Sort::sort(keys, keys + room, room);
-  for (std::int64_t i = 0; i < count; i += lanes<T>) {
-    store_first(y + i, turned(V::load_unaligned(keys + i)), std::min(lanes<T>, count - i), 0);
+  for (std::int64_t i = 0; i < count; i += sort_lanes<T>) {
+    store_numbers<T>(y + i, turned(V::load_unaligned(keys + i)), std::min(sort_lanes<T>, count - i));
   }
   if constexpr (std::floating_point<A>) {
     if (strange.any()) restore_strange(x, count, descending, y);

@@ -5,6 +5,7 @@
 #pragma once
 
 #include <lod/core/target.hpp>
+#include <lod/kernels/cpu/shuffle.hpp>
 #include <lod/kernels/cpu/transpose.hpp>
 #include <lod/kernels/cpu/vector.hpp>
 #include <lod/ops/kernel.hpp>
@@ -15,6 +16,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <cstring>
+#include <type_traits>
 #include <utility>
 
 namespace lod::inline LOD_INTERFACE::kernel::inline LOD_TARGET::cpu {
@@ -24,9 +26,9 @@ inline constexpr std::int64_t tile_rows = 512;
 /// A tile that begins with a sequence of at most this many rows takes no longer ones, which would make it tall.
 inline constexpr std::int64_t low_tile_rows = 32;
 
-/// The height of a tile for sequences of at most `longest` rows: 8, 16 or a multiple of 32.
+/// The height of a tile for sequences of at most `longest` rows: 4, 8, 16 or a multiple of 32.
 constexpr std::int64_t tile_height(std::int64_t longest) noexcept {
-  return longest <= 8 ? 8 : longest <= 16 ? 16 : (longest + 31) / 32 * 32;
+  return longest <= 4 ? 4 : longest <= 8 ? 8 : longest <= 16 ? 16 : (longest + 31) / 32 * 32;
 }
 
 /// The sequences of a tile whose vectors have `width` lanes.
@@ -115,15 +117,23 @@ struct CompilerVector<double> {
   typedef double type __attribute__((vector_size(sizeof(xsimd::batch<double>))));
 };
 template <>
+struct CompilerVector<std::int32_t> {
+  using type = HalfVector::Numbers;
+};
+template <>
 struct CompilerVector<std::int64_t> {
   using type = Int64Vector;
 };
 
-/// A tile of numbers of the type in which T is computed.
-template <class T>
+/// Whether a number of type T is one of type A in memory.
+template <class T, class A>
+inline constexpr bool same_numbers = std::same_as<T, A> || (std::integral<T> && std::integral<A> &&
+                                                            !std::same_as<T, bool> && sizeof(T) == sizeof(A));
+
+/// A tile of numbers of type A, by default the type in which T is computed.
+template <class T, class A = Accumulator<T>>
 class SequenceTile {
-  using A = Accumulator<T>;
-  static constexpr std::int64_t width = lanes<T>;
+  static constexpr auto width = static_cast<std::int64_t>(xsimd::batch<A>::size);
 
  public:
   using Sequences = TileSequences<width>;
@@ -132,9 +142,9 @@ class SequenceTile {
   /// For these sequences, the first of which begins at x. `readable` numbers may be read from there.
   [[gnu::always_inline]] SequenceTile(const Sequences& sequences, const T* x, std::int64_t readable) noexcept
       : rows_(tile_height(sequences.longest())) {
-    if constexpr (std::same_as<T, A>) {
+    if constexpr (same_numbers<T, A>) {
       if (sequences.end() + tile_rows <= readable) {
-        load(sequences, x);
+        load(sequences, reinterpret_cast<const A*>(x));
         return;
       }
     }
@@ -150,39 +160,94 @@ class SequenceTile {
   /// writer.advance(count(length of k)). Only the first `kept` rows of each are needed.
   template <class Writer, class Count>
   void write(const Sequences& sequences, std::int64_t kept, Writer& writer, const Count& count) noexcept {
-    const std::int64_t end = transpose_back(sequences, kept);
-    for (std::int64_t k = 0; k < sequences.size(); ++k) {
-      T* const y = writer.place();
-      for (std::int64_t row = 0; row < end; row += width) {
-        store<T>(y + row, __builtin_bit_cast(Vector<T>, numbers_[row + k]));
+    with_height([&](auto height) {
+      const std::int64_t end = transpose_back(sequences, kept, height);
+      for (std::int64_t k = 0; k < sequences.size(); ++k) {
+        T* const y = writer.place();
+        if constexpr (height < width && same_numbers<T, A>) {
+          std::memcpy(y, block(k, height), sizeof(T) * height);
+        } else {
+          for (std::int64_t row = 0; row < end; row += width) put(y + row, results(row, k, height));
+        }
+        writer.advance(count(sequences.length(k)));
       }
-      writer.advance(count(sequences.length(k)));
-    }
+    });
   }
   /// Writes the first count(length of k) results of sequence k to place(k), and nothing beyond them; `kept` at most.
   template <class Place, class Count>
   void write_each(const Sequences& sequences, std::int64_t kept, const Place& place, const Count& count) noexcept {
-    transpose_back(sequences, kept);
-    for (std::int64_t k = 0; k < sequences.size(); ++k) {
-      T* const y = place(k);
-      const std::int64_t end = count(sequences.length(k)), whole = end / width * width;
-      for (std::int64_t row = 0; row < whole; row += width) {
-        store<T>(y + row, __builtin_bit_cast(Vector<T>, numbers_[row + k]));
+    with_height([&](auto height) {
+      transpose_back(sequences, kept, height);
+      for (std::int64_t k = 0; k < sequences.size(); ++k) {
+        T* const y = place(k);
+        const std::int64_t end = count(sequences.length(k)), whole = end / width * width;
+        for (std::int64_t row = 0; row < whole; row += width) put(y + row, results(row, k, height));
+        if (whole < end) put(y + whole, results(whole, k, height), end - whole);
       }
-      if (whole < end) store<T>(y + whole, __builtin_bit_cast(Vector<T>, numbers_[whole + k]), end - whole);
-    }
+    });
   }
 
  private:
-  /// Vector row + k then holds numbers [row, row + width) of sequence k, for the rows that are needed: their number is
-  /// the result.
-  std::int64_t transpose_back(const Sequences& sequences, std::int64_t kept) noexcept {
+  // A tile that is lower than a vector is wide is loaded and written in blocks: vector r holds all rows of sequences r,
+  // r + height, r + 2 * height, ... before and after it is a tile. That takes fewer shuffles than whole vectors of
+  // each.
+  template <std::size_t height>
+  using Height = std::integral_constant<std::size_t, height>;
+  /// Calls body(height) with the height of such a tile, or with that of whole vectors.
+  template <class Body>
+  [[gnu::always_inline]] void with_height(const Body& body) const noexcept {
+    if constexpr (width > 4) {
+      if (rows_ == 4) return body(Height<4>());
+    }
+    if constexpr (width > 8) {
+      if (rows_ == 8) return body(Height<8>());
+    }
+    body(Height<static_cast<std::size_t>(width)>());
+  }
+
+  /// Puts the results of each sequence side by side, for the rows that are needed: their number is the result.
+  template <std::size_t height>
+  std::int64_t transpose_back(const Sequences& sequences, std::int64_t kept, Height<height>) noexcept {
     const std::int64_t end = std::min(sequences.longest(), kept);
-    for (std::int64_t row = 0; row < end; row += width) transpose_rows(numbers_ + row, lane_numbers());
+    for (std::int64_t row = 0; row < end; row += width)
+      transpose_rows(numbers_ + row, std::make_index_sequence<height>());
     return end;
   }
-  static constexpr auto lane_numbers() noexcept { return std::make_index_sequence<static_cast<std::size_t>(width)>(); }
+  /// Then, where the rows of sequence k begin in a low tile.
+  template <std::size_t height>
+  const A* block(std::int64_t k, Height<height>) const noexcept {
+    constexpr auto rows = static_cast<std::int64_t>(height);
+    return reinterpret_cast<const A*>(numbers_ + k % rows) + k / rows * rows;
+  }
+  /// Then, results [row, row + width) of sequence k; from the last row of a low tile on, anything.
+  template <std::size_t height>
+  Row results(std::int64_t row, std::int64_t k, Height<height> all) const noexcept {
+    if constexpr (height == static_cast<std::size_t>(width)) {
+      return numbers_[row + k];
+    } else {
+      typename PartOfVector<A, height * sizeof(A)>::type some;
+      std::memcpy(&some, block(k, all), sizeof some);
+      Row result;
+      repeat(some, result);
+      return result;
+    }
+  }
+  template <class Part>
+  [[gnu::always_inline]] static void repeat(const Part& part, Row& result) noexcept {
+    if constexpr (2 * sizeof(Part) == sizeof(Row)) {
+      join<A>(part, part, result);
+    } else {
+      typename PartOfVector<A, 2 * sizeof(Part)>::type twice;
+      join<A>(part, part, twice);
+      repeat(twice, result);
+    }
+  }
 
+  /// Stores a vector, or its first `count` numbers.
+  template <class... Count>
+  static void put(T* y, const Row& numbers, Count... count) noexcept {
+    store_numbers<T>(y, __builtin_bit_cast(xsimd::batch<A>, numbers), count...);
+  }
   /// For numbers of another type, or if those that follow must not be read.
   [[gnu::noinline]] void load_copy(const Sequences& sequences, const T* x) noexcept {
     A numbers[static_cast<std::size_t>(width * tile_rows + tile_rows)];
@@ -202,14 +267,30 @@ class SequenceTile {
     load(copies, numbers);
   }
   [[gnu::always_inline]] void load(const Sequences& sequences, const A* x) noexcept {
-    for (std::int64_t row = 0; row < rows_; row += width) load_rows(sequences, x + row, numbers_ + row, lane_numbers());
+    with_height([&]<std::size_t height>(Height<height>) {
+      const auto rows = std::make_index_sequence<height>();
+      for (std::int64_t row = 0; row < rows_; row += width) load_rows(sequences, x + row, numbers_ + row, rows);
+    });
   }
   template <std::size_t... k>
   static void load_rows(const Sequences& sequences, const A* x, Row* to, std::index_sequence<k...>) noexcept {
     Row rows[sizeof...(k)];
-    (std::memcpy(&rows[k], x + sequences.start(k), sizeof(Row)), ...);
+    (load_blocks<sizeof...(k)>(sequences, x, k, rows[k]), ...);
     transpose(rows);
     ((to[k] = rows[k]), ...);
+  }
+  /// `height` numbers of each of sequences k, k + height, k + 2 * height, ..., as many as fit the result.
+  template <std::size_t height, class Joined>
+  [[gnu::always_inline]] static void load_blocks(const Sequences& sequences, const A* x, std::size_t k,
+                                                 Joined& result) noexcept {
+    if constexpr (sizeof(Joined) == height * sizeof(A)) {
+      std::memcpy(&result, x + sequences.start(static_cast<std::int64_t>(k)), sizeof result);
+    } else {
+      typename PartOfVector<A, sizeof(Joined) / 2>::type first, second;
+      load_blocks<height>(sequences, x, k, first);
+      load_blocks<height>(sequences, x, k + sizeof(Joined) / sizeof(A) / 2, second);
+      join<A>(first, second, result);
+    }
   }
   template <std::size_t... k>
   static void transpose_rows(Row* from, std::index_sequence<k...>) noexcept {

@@ -27,14 +27,23 @@
 
 namespace lod::inline LOD_INTERFACE::kernel::inline LOD_TARGET::cpu {
 
-/// The lengths of the sequences of a tile, lane by lane.
+/// The type in which numbers of type T are sorted: integers of up to 32 bits fill twice as many lanes as where they are
+/// computed.
 template <class T>
-inline Vector<T> tile_lengths(const typename SequenceTile<T>::Sequences& sequences) noexcept {
-  alignas(64) Accumulator<T> lengths[Vector<T>::size];
-  for (std::size_t k = 0; k < Vector<T>::size; ++k) {
-    lengths[k] = static_cast<Accumulator<T>>(sequences.length(static_cast<std::int64_t>(k)));
+using SortNumber = std::conditional_t<NarrowInteger<T>, std::int32_t, Accumulator<T>>;
+/// How many sequences are sorted side by side.
+template <class T>
+inline constexpr auto sort_lanes = static_cast<std::int64_t>(xsimd::batch<SortNumber<T>>::size);
+
+/// The lengths of the sequences of a tile of As, lane by lane.
+template <class A>
+inline xsimd::batch<A> tile_lengths(const typename SequenceTile<A, A>::Sequences& sequences) noexcept {
+  using V = xsimd::batch<A>;
+  alignas(64) A lengths[V::size];
+  for (std::size_t k = 0; k < V::size; ++k) {
+    lengths[k] = static_cast<A>(sequences.length(static_cast<std::int64_t>(k)));
   }
-  return Vector<T>::load_aligned(lengths);
+  return V::load_aligned(lengths);
 }
 
 /// Whether there is a NaN or a negative zero among the numbers that it has seen.
@@ -74,11 +83,10 @@ class StrangeNumbers {
 };
 
 /// Turns vectors of numbers into keys that ascend as the numbers ascend, or descend, and back.
-template <class T>
+template <class T, class A = Accumulator<T>>
 class TurnedNumbers {
-  using A = Accumulator<T>;
-  using V = Vector<T>;
-  // Unsigned 64-bit numbers are computed in signed ones.
+  using V = xsimd::batch<A>;
+  // Unsigned numbers that fill an A are held in signed ones.
   static constexpr bool is_wide_unsigned = std::unsigned_integral<T> && sizeof(T) == sizeof(A);
 
  public:
@@ -160,13 +168,13 @@ void restore_strange(const T* x, std::int64_t count, bool descending, T* y) noex
 /// Sorts the rows of each sequence of a tile, up or down; only the first `kept` are needed. Returns whether there are
 /// strange numbers, which `restore_strange` puts in place; if it is known that there are none, they need not be
 /// `looked_for`.
-template <std::size_t kept = static_cast<std::size_t>(tile_rows), bool looked_for = true, class T>
-bool sort_tile(const typename SequenceTile<T>::Sequences& sequences, bool descending, SequenceTile<T>& tile) noexcept {
-  using A = Accumulator<T>;
-  using V = Vector<T>;
-  using Row = typename SequenceTile<T>::Row;
-  const TurnedNumbers<T> turned(descending);
-  const V end = tile_lengths<T>(sequences);
+template <std::size_t kept = static_cast<std::size_t>(tile_rows), bool looked_for = true, class T, class A>
+bool sort_tile(const typename SequenceTile<T, A>::Sequences& sequences, bool descending,
+               SequenceTile<T, A>& tile) noexcept {
+  using V = xsimd::batch<A>;
+  using Row = typename SequenceTile<T, A>::Row;
+  const TurnedNumbers<T, A> turned(descending);
+  const V end = tile_lengths<A>(sequences);
   Row* const rows = tile.data();
   StrangeNumbers<A> strange;
   for (std::int64_t row = 0; row < tile.rows(); ++row) {
@@ -184,10 +192,17 @@ bool sort_tile(const typename SequenceTile<T>::Sequences& sequences, bool descen
   return looked_for && strange.any();
 }
 
-/// Whether `sort_tiles` is for T: narrow integers are sorted faster as entries, and comparing 64-bit integers takes
-/// more than one instruction where vectors are short.
+/// Whether one instruction takes the lesser of 32-bit integers.
+#if defined(__SSE2__) && !defined(__SSE4_1__)
+inline constexpr bool compares_integers = false;
+#else
+inline constexpr bool compares_integers = true;
+#endif
+/// Whether `sort_tiles` is for T. Otherwise entries are sorted, which are doubles, or numbers one by one: comparing
+/// 64-bit integers takes more than one instruction where vectors are short.
 template <class T>
-inline constexpr bool sorts_tiles = std::floating_point<Accumulator<T>> || (!has_narrow_key<T> && lanes<T> >= 4);
+inline constexpr bool sorts_tiles = std::floating_point<Accumulator<T>> || (NarrowInteger<T> && compares_integers) ||
+                                    (!has_narrow_key<T> && lanes<T> >= 4);
 
 /// Sorts sequences from i on, before `end`, by tiles as they come, up to the first whose tile would hold none, or be
 /// sparse and not begin before `settled`: it returns which.
@@ -212,10 +227,10 @@ std::int64_t sort_tiles(const T* x, const Segments& sequences, std::int64_t i, s
   };
   Writer writer{{output, y + sequences.begin(i)}, x + sequences.begin(i), descending, false};
   while (true) {
-    const typename SequenceTile<T>::Sequences some(sequences, i, end);
+    const typename SequenceTile<T, SortNumber<T>>::Sequences some(sequences, i, end);
     if (some.size() == 0 || (i >= settled && some.is_sparse())) return i;
     const std::int64_t first = sequences.begin(i);
-    SequenceTile<T> tile(some, x + first, sequences.rows() - first);
+    SequenceTile<T, SortNumber<T>> tile(some, x + first, sequences.rows() - first);
     writer.is_strange = sort_tile<all, has_strange>(some, descending, tile);
     tile.write(some, tile_rows, writer, [](std::int64_t length) { return length; });
     i += some.size();
@@ -224,12 +239,12 @@ std::int64_t sort_tiles(const T* x, const Segments& sequences, std::int64_t i, s
 
 /// Sorts sequences in a better order; calls one(i) for those that are better sorted alone.
 template <class T, class One>
-void sort_tiles(const T* x, const Segments& sequences, const TileOrder<lanes<T>>& order, bool descending, T* y,
+void sort_tiles(const T* x, const Segments& sequences, const TileOrder<sort_lanes<T>>& order, bool descending, T* y,
                 const One& one) {
   const std::int64_t first = sequences.begin(order.sequence(0));
-  const auto sort = [&](const typename SequenceTile<T>::Sequences& some, const std::uint8_t*) {
+  const auto sort = [&](const typename SequenceTile<T, SortNumber<T>>::Sequences& some, const std::uint8_t*) {
     constexpr bool has_strange = std::floating_point<Accumulator<T>>;
-    SequenceTile<T> tile(some, x + first, sequences.rows() - first);
+    SequenceTile<T, SortNumber<T>> tile(some, x + first, sequences.rows() - first);
     const bool is_strange = sort_tile<static_cast<std::size_t>(tile_rows), has_strange>(some, descending, tile);
     tile.write_each(
         some, tile_rows, [&](std::int64_t k) { return y + first + some.start(k); },
@@ -248,12 +263,12 @@ void sort_tiles(const T* x, const Segments& sequences, const TileOrder<lanes<T>>
 template <class T, class One>
 void sort_short(const T* x, const Segments& sequences, std::int64_t begin, std::int64_t end, bool descending,
                 const LargeOutput& output, T* y, const One& one) {
-  for_each_tile<lanes<T>>(
+  for_each_tile<sort_lanes<T>>(
       sequences, begin, end, tile_rows, 40,
       [&](std::int64_t i, std::int64_t settled) {
         return sort_tiles(x, sequences, i, end, settled, descending, output, y);
       },
-      [&](const TileOrder<lanes<T>>& order) { sort_tiles(x, sequences, order, descending, y, one); }, one);
+      [&](const TileOrder<sort_lanes<T>>& order) { sort_tiles(x, sequences, order, descending, y, one); }, one);
 }
 
 }  // namespace lod::inline LOD_INTERFACE::kernel::inline LOD_TARGET::cpu

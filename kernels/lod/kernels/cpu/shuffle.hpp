@@ -6,6 +6,7 @@
 #include <lod/core/target.hpp>
 
 #include <cstddef>
+#include <cstring>
 #include <utility>
 
 namespace lod::inline LOD_INTERFACE::kernel::inline LOD_TARGET::cpu {
@@ -27,6 +28,25 @@ template <class V, class Place>
     result = __builtin_shufflevector(a, b, static_cast<int>(Place()(i))...);
   }
   (std::make_index_sequence<size>());
+#endif
+}
+
+/// As many numbers of type A, a power of two, as `bytes` hold.
+template <class A, std::size_t bytes>
+struct PartOfVector {
+  typedef A type __attribute__((vector_size(bytes)));
+};
+/// The numbers of a, followed by those of b.
+template <class A, class V, class Twice = typename PartOfVector<A, 2 * sizeof(V)>::type>
+[[gnu::always_inline]] inline void join(const V& a, const V& b, Twice& result) noexcept {
+#ifdef __CUDACC__
+  std::memcpy(&result, &a, sizeof a);
+  std::memcpy(reinterpret_cast<std::byte*>(&result) + sizeof a, &b, sizeof b);
+#else
+  [&]<std::size_t... i>(std::index_sequence<i...>) __attribute__((always_inline)) {
+    result = __builtin_shufflevector(a, b, static_cast<int>(i)...);
+  }
+  (std::make_index_sequence<sizeof result / sizeof(A)>());
 #endif
 }
 
