@@ -3,12 +3,15 @@
 // of file, and what is told of those that are wrong.
 #include "descriptions/paddle_data.hpp"
 #include "support/count_allocations.hpp"
+#include "support/failing_calls.hpp"
+#include "support/interrupted_writers.hpp"
 #include "support/same_bits.hpp"
 #include <lod/io/paddle.hpp>
 
 #include <doctest/doctest.h>
 
 #include <algorithm>
+#include <cerrno>
 #include <cstddef>
 #include <cstdint>
 #include <filesystem>
@@ -331,6 +334,100 @@ TEST_CASE("save_parameters: to one file or to a folder, from which load_paramete
   CHECK_THROWS_AS(paddle::save_parameters(file, values, names), std::invalid_argument);
   CHECK(read_bytes(file) == before);
   CHECK(folder.size() == 1);
+}
+
+TEST_CASE("save_model, save_parameters: what the system refuses leaves all old files, whichever call it is") {
+  const TemporaryFolder folder;
+  const std::string model_path = folder / "model", one_each = folder / "one_each";
+  std::filesystem::create_directory(one_each);
+  const paddle::Model old{two_parameters(), two_values()};
+  paddle::Model later = old;
+  later.program.version = lod::Version{7};
+  later.parameters["a"] = LoDTensor<float>::from_values({}, {}, std::vector{3.0f, 4.0f});
+  later.parameters["b"] = LoDTensor<std::int64_t>({2, 3});
+  const auto save = [&](const paddle::Model& model) {
+    std::vector<int> errors;
+    try {
+      paddle::save_model(model_path, model);
+    } catch (const std::system_error& error) {
+      errors.push_back(error.code().value());
+    }
+    try {
+      paddle::save_parameters(one_each, model.parameters, model.program);
+    } catch (const std::system_error& error) {
+      errors.push_back(error.code().value());
+    }
+    return errors;
+  };
+  const auto holds = [&](const paddle::Model& saved, const paddle::Model& each) {
+    const paddle::Model found = paddle::load_model(model_path);
+    CHECK(lod::encode(found.program) == lod::encode(saved.program));
+    CHECK(same(found.parameters, saved.parameters));
+    CHECK(same(paddle::load_parameters(one_each, each.program), each.parameters));
+    CHECK(folder.size() == 3);
+    CHECK(std::distance(std::filesystem::directory_iterator(one_each), {}) == 2);
+  };
+  const auto prepare = [&] { REQUIRE(save(old).empty()); };
+  for (const char* const name : {"fsync", "renameat2", "openat", "write"}) {
+    CAPTURE(name);
+    int number = 0;
+    std::vector<int> errors;
+    const int calls = lod_test::for_each_failing_call(
+        name, EIO, prepare, [&] { errors = save(later); },
+        [&] {
+          CHECK(errors.size() <= 1);
+          if (errors.empty()) return holds(later, later);
+          CHECK(errors[0] == EIO);
+          // The first half of the calls are those of the model.
+          const paddle::Model found = paddle::load_model(model_path);
+          const bool is_first = lod::encode(found.program) == lod::encode(old.program);
+          holds(is_first ? old : later, is_first ? later : old);
+          ++number;
+        });
+    CHECK(calls >= 4);
+    CHECK(number >= (std::string_view(name) == "renameat2" ? 0 : 4));
+  }
+
+  // A disk without room for the largest file, which is not the first.
+  prepare();
+  const lod_test::FileSizeLimit full(later.parameters.at("b").bytes().size());
+  CHECK(save(later) == std::vector{EFBIG, EFBIG});
+  holds(old, old);
+}
+
+TEST_CASE("save_parameters: more of them than a process may open files") {
+  const TemporaryFolder folder;
+  std::vector<std::string> names;
+  paddle::Parameters values;
+  for (int i = 0; i < 1500; ++i) {
+    names.push_back("parameter_" + std::to_string(i));
+    values.emplace(names.back(), LoDTensor<std::int32_t>({i % 3}));
+  }
+  paddle::save_parameters(folder.path() + "/", values, names);
+  CHECK(folder.size() == 1500);
+  CHECK(same(paddle::load_parameters(folder.path(), names), values));
+}
+
+TEST_CASE("load_model, save_model: whether a file is there is not guessed where it cannot be told") {
+  const TemporaryFolder folder;
+  std::filesystem::create_symlink("loop", folder / "loop");
+  const paddle::Model model{two_parameters(), two_values()};
+  paddle::save_model(folder / "model", model);
+  check_file_refused<std::system_error>([&] { paddle::load_model(folder / "loop"); },
+                                        "look up '" + (folder / "loop") + "': Too many levels of symbolic links");
+  paddle::save_program(folder / "__model__", {});
+  std::filesystem::create_symlink("__params__", folder / "__params__");
+  check_file_refused<std::system_error>([&] { paddle::load_model(folder.path()); },
+                                        "look up '" + (folder / "__params__") + "': Too many levels of symbolic links");
+
+  const lod_test::FailingCalls failing("stat", EACCES, 0, 3);
+  check_file_refused<std::system_error>([&] { paddle::load_model(folder / "model"); },
+                                        "look up '" + (folder / "model") + "': Permission denied");
+  check_file_refused<std::system_error>([&] { paddle::save_model(folder / "model", model); },
+                                        "look up '" + (folder / "model.pdiparams") + "': Permission denied");
+  check_file_refused<std::system_error>(
+      [&] { paddle::save_parameters(folder / "model", model.parameters, model.program); },
+      "look up '" + (folder / "model") + "': Permission denied");
 }
 
 TEST_CASE("load_parameters: what is wrong is told with file and variable") {

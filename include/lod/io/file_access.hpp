@@ -35,6 +35,8 @@ class FileAccess {
     read_list(file, found, folder, name);
   }
 
+  bool operator==(const FileAccess&) const = default;
+
   /// The permissions with which to create a file that will get this access: only its owner may use it.
   ::mode_t private_permissions() const noexcept { return permissions_ & 0600U; }
 
@@ -44,9 +46,9 @@ class FileAccess {
   /// `private_permissions()`, or have no name yet. Throws std::system_error.
   void give_to(int file, const std::string& path) const {
     struct ::stat created {};
-    if (::fstat(file, &created) != 0) throw_file_error("look up", path);
+    if (!look_up(file, created)) throw_file_error("look up", path);
     const auto no_owner = static_cast<::uid_t>(-1);
-    const bool has_group = created.st_gid == group_ || ::fchown(file, no_owner, group_) == 0;
+    const bool has_group = created.st_gid == group_ || give_away(file, no_owner, group_);
     remove_list(file, path);
     if (!list_.empty() && give_list(file, has_group)) return;
 
@@ -56,15 +58,15 @@ class FileAccess {
       permissions = (permissions & 0700U) | both << 3 | both;
     }
     // If all files have the same permissions, the file system does not let them be changed, and they need not be.
-    if (::fstat(file, &created) != 0) throw_file_error("look up", path);
+    if (!look_up(file, created)) throw_file_error("look up", path);
     if ((created.st_mode & 0777U) == permissions) return;
-    if (::fchmod(file, permissions) != 0) throw_file_error("give the old permissions to", path);
+    if (!set_permissions(file, permissions)) throw_file_error("give the old permissions to", path);
   }
   /// Also gives it the owner, if that is allowed. It may be impossible to change it afterwards.
   void give_owner(int file) const noexcept {
     struct ::stat created {};
     const auto no_group = static_cast<::gid_t>(-1);
-    if (::fstat(file, &created) == 0 && created.st_uid != owner_ && ::fchown(file, owner_, no_group) != 0) {
+    if (look_up(file, created) && created.st_uid != owner_ && !give_away(file, owner_, no_group)) {
       return;  // it stays the writer's, the only one whom its owner's permissions serve
     }
   }
@@ -76,7 +78,15 @@ class FileAccess {
     std::uint16_t tag;
     std::uint16_t permissions;
     std::uint32_t id;
+    bool operator==(const Entry&) const = default;
   };
+
+  static bool give_away(int file, ::uid_t owner, ::gid_t group) noexcept {
+    return uninterrupted([&] { return ::fchown(file, owner, group); }) == 0;
+  }
+  static bool set_permissions(int file, ::mode_t permissions) noexcept {
+    return uninterrupted([&] { return ::fchmod(file, permissions); }) == 0;
+  }
 
 #ifdef __linux__
   static constexpr const char* attribute = "system.posix_acl_access";
@@ -85,13 +95,17 @@ class FileAccess {
   void read_list(int file, const struct ::stat& found, int folder, const std::string& name) {
     // A file that may not be read has a list too; fgetxattr requires it to be open for reading.
     const std::string path = text({"/proc/self/fd/", file});
-    const auto by_path = [&](void* to, std::size_t size) { return ::getxattr(path.c_str(), attribute, to, size); };
+    const auto by_path = [&](void* to, std::size_t size) {
+      return uninterrupted([&] { return ::getxattr(path.c_str(), attribute, to, size); });
+    };
     if (read_list(by_path)) return;
-    const FileDescriptor readable(::openat(folder, name.c_str(), O_RDONLY | O_NONBLOCK | O_NOCTTY | O_CLOEXEC));
+    const FileDescriptor readable = open_at(folder, name.c_str(), O_RDONLY | O_NONBLOCK | O_NOCTTY);
     struct ::stat same {};
     const bool is_same =
-        readable && ::fstat(readable.get(), &same) == 0 && same.st_dev == found.st_dev && same.st_ino == found.st_ino;
-    const auto by_file = [&](void* to, std::size_t size) { return ::fgetxattr(readable.get(), attribute, to, size); };
+        readable && look_up(readable.get(), same) && same.st_dev == found.st_dev && same.st_ino == found.st_ino;
+    const auto by_file = [&](void* to, std::size_t size) {
+      return uninterrupted([&] { return ::fgetxattr(readable.get(), attribute, to, size); });
+    };
     if (is_same && read_list(by_file)) return;
     permissions_ &= 0700U;  // unknown whom the list names, and for whom the group's bits are
   }
@@ -115,9 +129,9 @@ class FileAccess {
   }
   /// Removes what a new file inherits from the default list of its folder.
   static void remove_list(int file, const std::string& path) {
-    if (::fgetxattr(file, attribute, nullptr, 0) <= 0) return;
+    if (uninterrupted([&] { return ::fgetxattr(file, attribute, nullptr, 0); }) <= 0) return;
     // In the meantime those whom the list names may do nothing, nor may the group afterwards.
-    if (::fchmod(file, 0600) != 0 || ::fremovexattr(file, attribute) != 0) {
+    if (!set_permissions(file, 0600) || uninterrupted([&] { return ::fremovexattr(file, attribute); }) != 0) {
       throw_file_error("take the folder's access control list from", path);
     }
   }
@@ -133,7 +147,7 @@ class FileAccess {
     std::vector<char> bytes(sizeof(list_version) + entries.size() * sizeof(Entry));
     std::memcpy(bytes.data(), &list_version, sizeof(list_version));
     std::memcpy(bytes.data() + sizeof(list_version), entries.data(), entries.size() * sizeof(Entry));
-    return ::fsetxattr(file, attribute, bytes.data(), bytes.size(), 0) == 0;
+    return uninterrupted([&] { return ::fsetxattr(file, attribute, bytes.data(), bytes.size(), 0); }) == 0;
   }
 #else
   void read_list(int, const struct ::stat&, int, const std::string&) noexcept {}

@@ -12,7 +12,6 @@
 
 #include <algorithm>
 #include <bit>
-#include <cerrno>
 #include <cstddef>
 #include <cstdint>
 #include <cstring>
@@ -101,12 +100,9 @@ class Input {
   }
   void read_file(char* to, std::size_t size) {
     while (size > 0) {
-      const ::ssize_t got = ::read(file_.get(), to, size);
+      const ::ssize_t got = uninterrupted([&] { return ::read(file_.get(), to, size); });
       if (got == 0) fail({"the file became shorter while it was read"});
-      if (got < 0) {
-        if (errno == EINTR) continue;
-        throw_file_error("read", path_);
-      }
+      if (got < 0) throw_file_error("read", path_);
       to += got;
       size -= static_cast<std::size_t>(got);
     }

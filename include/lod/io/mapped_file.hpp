@@ -11,7 +11,6 @@
 #include <sys/mman.h>
 #include <unistd.h>
 
-#include <cerrno>
 #include <cstddef>
 #include <limits>
 #include <span>
@@ -46,11 +45,9 @@ class MappedFile {
   void read(std::size_t begin, void* to, std::size_t size) const {
     auto* at = static_cast<std::byte*>(to);
     while (size > 0) {
-      const ::ssize_t count = ::pread(file_.get(), at, size, static_cast<::off_t>(begin));
-      if (count < 0) {
-        if (errno == EINTR) continue;
-        throw_file_error("read", path_);
-      }
+      const ::ssize_t count =
+          uninterrupted([&] { return ::pread(file_.get(), at, size, static_cast<::off_t>(begin)); });
+      if (count < 0) throw_file_error("read", path_);
       if (count == 0) throw ParseError(text({"'", path_, "': ends here, and was longer when it was opened"}), begin);
       begin += static_cast<std::size_t>(count);
       at += count;

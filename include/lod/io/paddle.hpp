@@ -15,9 +15,9 @@
 /// A file of parameters holds neither their names nor their number: these come from the program or from the caller.
 ///
 /// Functions that read throw ParseError for malformed bytes, naming file, variable and byte, and std::system_error,
-/// naming the file, for errors of the system. Values go from the file straight to their destination. Functions that
-/// write throw std::system_error; a file is replaced as a whole or left unchanged. Whatever is at a path already is
-/// treated as by FileWriter of <lod/io/file_writer.hpp>.
+/// naming the file, for errors of the system; whether a file is there is not guessed. Values go from the file straight
+/// to their destination. Functions that write throw std::system_error; a file is replaced as a whole or left unchanged.
+/// Whatever is at a path already is treated as by FileWriter of <lod/io/file_writer.hpp>.
 #pragma once
 
 #include <lod/core/any_tensor.hpp>
@@ -26,6 +26,7 @@
 #include <lod/core/shape.hpp>
 #include <lod/core/target.hpp>
 #include <lod/io/atomic_file.hpp>
+#include <lod/io/atomic_files.hpp>
 #include <lod/io/folder.hpp>
 #include <lod/io/input.hpp>
 #include <lod/io/paddle_stream.hpp>
@@ -66,16 +67,13 @@ Model load_model(const std::string& program_path, const std::string& parameters_
 
 namespace lod::inline LOD_INTERFACE::paddle::detail::inline LOD_TARGET {
 
-using lod::detail::system_path;
+using lod::detail::AtomicFiles;
 
 inline bool is_folder(const std::string& path) {
-  struct stat found;
-  return ::stat(system_path(path), &found) == 0 && S_ISDIR(found.st_mode);
+  const auto found = lod::detail::look_up(path);
+  return found && S_ISDIR(found->st_mode);
 }
-inline bool exists(const std::string& path) {
-  struct stat found;
-  return ::stat(system_path(path), &found) == 0;
-}
+inline bool exists(const std::string& path) { return lod::detail::look_up(path).has_value(); }
 
 /// Returns read(in) for a whole file, whose name is put before the text of a ParseError.
 template <class Read>
@@ -231,23 +229,31 @@ inline std::string encode_parameters(const Parameters& values, const std::vector
   for (const Stream& stream : streams_of(values, parameters)) stream.append_to(bytes);
   return bytes;
 }
-inline void save_parameters(const std::string& path, const Parameters& values,
-                            const std::vector<Parameter>& parameters) {
+/// Adds the file, or those in the folder where each parameter has one. All that can be wrong with names and values is
+/// found before the first is written.
+inline void add_parameters(AtomicFiles& files, const std::string& path, const Parameters& values,
+                           const std::vector<Parameter>& parameters) {
   const std::vector<Stream> streams = streams_of(values, parameters);
-  if (is_folder(path)) {
-    std::vector<std::string> files;  // all before the first is written: a name may not be valid for a file
-    files.reserve(parameters.size());
-    for (const Parameter& parameter : parameters) files.push_back(file_of(path, parameter.name));
-    check_folders(parameters);
-    check_reserved(parameters);
-    // What the system refuses, such as too long a name, it refuses before the first is replaced.
-    for (const std::string& file : files) const AtomicFile tried(file);
-    for (std::size_t i = 0; i < streams.size(); ++i) write_file(files[i], streams[i]);
+  if (!is_folder(path)) {
+    files.add(path, [&](AtomicFile& file) {
+      for (const Stream& stream : streams) stream.write_to(file);
+    });
     return;
   }
-  AtomicFile file(path);
-  for (const Stream& stream : streams) stream.write_to(file);
-  file.commit();
+  std::vector<std::string> paths;
+  paths.reserve(parameters.size());
+  for (const Parameter& parameter : parameters) paths.push_back(file_of(path, parameter.name));
+  check_folders(parameters);
+  check_reserved(parameters);
+  for (std::size_t i = 0; i < streams.size(); ++i) {
+    files.add(paths[i], [&](AtomicFile& file) { streams[i].write_to(file); });
+  }
+}
+inline void save_parameters(const std::string& path, const Parameters& values,
+                            const std::vector<Parameter>& parameters) {
+  AtomicFiles files(is_folder(path) ? path + "/" : path);
+  add_parameters(files, path, values, parameters);
+  files.commit();
 }
 
 }  // namespace lod::inline LOD_INTERFACE::paddle::detail::inline LOD_TARGET
@@ -344,7 +350,9 @@ LOD_TAGGED inline std::string encode_parameters(const Parameters& parameters, st
 /// Writes them to one file; or to a file for each, if `path` is a folder. Throws before anything is written: as
 /// `encode_parameters` does, std::system_error if one of the files cannot be created, and InvalidProgram as
 /// `load_parameters` does, for a variable whose file is the folder of another's, and for those called `__model__` and
-/// `__params__`, the files of a model. If the disk turns out to be full later, a folder has new files and old ones.
+/// `__params__`, the files of a model. Files of a folder are placed once all are on the disk, for which it needs room
+/// beside the old ones: if it is full, or the system refuses to replace one of them, all old files are still there.
+/// Only a process that is killed, or a machine that stops, while they are placed leaves new files and old ones.
 LOD_TAGGED inline void save_parameters(const std::string& path, const Parameters& parameters,
                                        const ProgramDesc& program) {
   detail::save_parameters(path, parameters, detail::parameters_of(program));
@@ -373,14 +381,14 @@ LOD_TAGGED inline Model load_model(const std::string& path) {
   const std::string all = path + "/" + detail::parameters_file;
   return load_model(path + "/" + detail::program_file, detail::exists(all) ? all : path);
 }
-/// Writes `<path>.pdmodel` and `<path>.pdiparams`. Throws as `save_program` and `save_parameters` do, before either is
-/// replaced, unless the system fails to put the second in its place.
+/// Writes `<path>.pdmodel` and `<path>.pdiparams`. Throws as `save_program` and `save_parameters` do; both old files
+/// are then still there.
 LOD_TAGGED inline void save_model(const std::string& path, const Model& model) {
   const detail::Stream program{.before = encode(model.program), .values = {}, .after = {}};
-  lod::detail::AtomicFile file(path + ".pdmodel");
-  program.write_to(file);
-  save_parameters(path + ".pdiparams", model.parameters, model.program);
-  file.commit();
+  detail::AtomicFiles files(path);
+  files.add(path + ".pdmodel", [&](detail::AtomicFile& file) { program.write_to(file); });
+  detail::add_parameters(files, path + ".pdiparams", model.parameters, detail::parameters_of(model.program));
+  files.commit();
 }
 
 }  // namespace lod::inline LOD_INTERFACE::paddle

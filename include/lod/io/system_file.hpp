@@ -13,6 +13,7 @@
 
 #include <cerrno>
 #include <cstddef>
+#include <optional>
 #include <string>
 #include <system_error>
 #include <utility>
@@ -23,6 +24,16 @@ namespace lod::inline LOD_INTERFACE::detail::inline LOD_TARGET {
 [[noreturn, gnu::cold, gnu::noinline]] inline void throw_file_error(const char* action, const std::string& path) {
   const int code = errno;
   throw std::system_error(code, std::generic_category(), readable(text({action, " '", path, "'"})));
+}
+
+/// What call() returns: a system call, made again for as long as a signal interrupts it. On networks and in user space,
+/// file systems report that from calls which never do on a disk. Not for close(): the descriptor is gone in any case.
+template <class Call>
+auto uninterrupted(const Call& call) noexcept {
+  for (;;) {
+    const auto result = call();
+    if (result >= 0 || errno != EINTR) return result;
+  }
 }
 
 /// The path for a system call. A zero byte would end it there, and so name another file: throws std::system_error if
@@ -79,6 +90,25 @@ class FileDescriptor {
   int number_ = -1;
 };
 
+/// Opens a file by its name in an open folder, or AT_FDCWD, for this program only. Gives none, and leaves `errno`, if
+/// that fails.
+inline FileDescriptor open_at(int folder, const char* name, int flags, ::mode_t permissions = 0) noexcept {
+  return FileDescriptor(uninterrupted([&] { return ::openat(folder, name, flags | O_CLOEXEC, permissions); }));
+}
+/// fstat: whether it says anything.
+inline bool look_up(int file, struct ::stat& found) noexcept {
+  return uninterrupted([&] { return ::fstat(file, &found); }) == 0;
+}
+/// What is at a path, after links; nothing if nothing is. Throws std::system_error if that cannot be told, such as for
+/// want of permission: it may be there.
+inline std::optional<struct ::stat> look_up(const std::string& path) {
+  const char* const name = system_path(path);
+  struct ::stat found {};
+  if (uninterrupted([&] { return ::stat(name, &found); }) == 0) return found;
+  if (errno != ENOENT && errno != ENOTDIR) throw_file_error("look up", path);
+  return {};
+}
+
 /// An open file, and its size at the time of opening.
 struct OpenedFile {
   FileDescriptor file;
@@ -87,14 +117,11 @@ struct OpenedFile {
 
 /// Opens a file for reading. Throws std::system_error, also for anything but a regular file, whose size is unknown.
 inline OpenedFile open_regular_file(const std::string& path) {
-  FileDescriptor file;
-  do {
-    // Opening a pipe would wait for its writer, only to find that it is not a regular file.
-    file = FileDescriptor(::open(system_path(path), O_RDONLY | O_NONBLOCK | O_NOCTTY | O_CLOEXEC));
-  } while (!file && errno == EINTR);
+  // Opening a pipe would wait for its writer, only to find that it is not a regular file.
+  FileDescriptor file = open_at(AT_FDCWD, system_path(path), O_RDONLY | O_NONBLOCK | O_NOCTTY);
   if (!file) throw_file_error("open", path);
   struct ::stat found {};
-  if (::fstat(file.get(), &found) != 0) throw_file_error("look up", path);
+  if (!look_up(file.get(), found)) throw_file_error("look up", path);
   check_regular(found, "open", path);
   return {std::move(file), static_cast<std::size_t>(found.st_size)};
 }
