@@ -13,11 +13,14 @@
 #include <lod/selected_rows.hpp>
 
 #include <doctest/doctest.h>
+#include <fcntl.h>
 #include <sys/stat.h>
+#include <unistd.h>
 
 #include <complex>
 #include <cstddef>
 #include <cstdint>
+#include <filesystem>
 #include <stdexcept>
 #include <string>
 #include <string_view>
@@ -240,13 +243,13 @@ TEST_CASE("encode_npz: what cannot be written, or would be read otherwise, is re
   refuse({{"x", x}, {"x.rows", x}, {"x.height", x}}, "npz: 'x' would be read as a part of another variable");
   refuse({{"x", with_levels}, {"x.rows", x}, {"x.height", x}}, "npz: 'x': levels and row ids");
   refuse({{"g", g}, {"g.lod0", x}}, "npz: 'g': levels and row ids");
-  refuse({{std::string("a\0b", 3), x}}, "npz: a name with a zero byte");
-  refuse({{"\xff\xfe", x}}, "npz: '\xff\xfe': Invalid argument");
+  refuse({{std::string("a\0b", 3), x}}, "npz: 'a\\0b': a name with a zero byte");
+  refuse({{"\xff\xfe", x}}, "npz: '\xff\xfe': a name that is not UTF-8");
   refuse({{std::string(65532, 'x'), x}}, "npz: a name of 65532 bytes, expected 65531 at most");
-  refuse({{"x", LoDTensor<lod::bfloat16>({2})}}, "npy: NumPy has no dtype for BF16");
+  refuse({{"x", LoDTensor<lod::bfloat16>({2})}}, "npz: 'x': NumPy has no dtype for BF16");
   lod::SelectedRows<float> torn({1, 2}, 10, {2});
   torn.value() = LoDTensor<float>({3, 2});
-  CHECK_THROWS_WITH_AS(NpzValue("g", torn), "npz: 2 ids, but 3 rows of values", lod::ShapeMismatch);
+  CHECK_THROWS_WITH_AS(NpzValue("g", torn), "npz: 'g': 2 ids, but 3 rows of values", lod::ShapeMismatch);
 }
 
 TEST_CASE("save_npz: what cannot be written leaves no file") {
@@ -329,6 +332,31 @@ TEST_CASE("NpzFile: of a file, what is wrong with its bytes is told with its nam
   refused([&] { file.describe("x"); }, "'x': npy: ");
   refused([&] { file.load<AnyLoDTensor>("x"); }, "'x': npy: ");
   refused([&] { file.load<LoDTensor<float>>("y"); }, "'y': the LoD is for 2 rows, but there are 1");
+}
+
+TEST_CASE("NpzFile: where the system cannot read a file, that is told once, with the names of file and array") {
+  const lod_test::TemporaryFolder folder;
+  const std::string path = folder / "x.npz", other = folder / "other";
+  lod::save_npz(path, {{"x", LoDTensor<float>({30000})}, {"g", SelectedRows<float>({4, 0}, 10, {20000})}});
+  const auto file = NpzFile::open(path);
+  for (int number = 0; number < 256; ++number) {  // the archive's becomes a descriptor that cannot be read from
+    std::error_code none;
+    if (std::filesystem::read_symlink("/proc/self/fd/" + std::to_string(number), none) != path) continue;
+    const int writer = ::open(other.c_str(), O_WRONLY | O_CREAT | O_CLOEXEC, 0600);
+    REQUIRE(::dup2(writer, number) == number);
+    ::close(writer);
+  }
+  const auto refuse = [&](const auto& read, const char* array) {
+    const std::string text = "read '" + path + "': npz: '" + array + "': Bad file descriptor";
+    CHECK_THROWS_WITH_AS(read(), text.c_str(), std::system_error);
+  };
+  if (!std::filesystem::exists(other)) {
+    MESSAGE("skipped: there is no /proc");
+    return;
+  }
+  refuse([&] { file.load<AnyLoDTensor>("x"); }, "x");
+  refuse([&] { file.load<AnySelectedRows>("g"); }, "g.rows");
+  refuse([&] { file.describe("x"); }, "x");
 }
 
 TEST_CASE("NpzFile: variables whose arrays do not fit together are refused") {

@@ -143,7 +143,7 @@ TEST_CASE("Writers: row-sparse values with a level, and bools that are none, are
   lod::SelectedRows<float> g({1, 2}, 10, {});
   g.value() = lod::LoDTensor<float>(lod::LoD::from_lengths({{1}, {2}}), {});
   CHECK_THROWS_WITH_AS(lod::encode_npz({{"g", g}}),
-                       "npz: row-sparse values with 2 levels, expected none; value().with_lod(LoD()) drops them",
+                       "npz: 'g': row-sparse values with 2 levels, expected none; value().with_lod(LoD()) drops them",
                        lod::ShapeMismatch);
   lod::AnyLoDTensor x(lod::DataType::BOOL, {}, {}, lod::uninitialized, 3);
   for (std::byte& value : x.mutable_bytes()) value = std::byte{1};

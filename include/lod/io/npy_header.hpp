@@ -39,12 +39,12 @@ inline constexpr std::string_view npy_magic = "\x93NUMPY";
 
 /// Everything before the values, byte for byte as NumPy writes it: version 1.0, row-major, room for the first dimension
 /// to grow to 21 digits, and padded with spaces so that the values begin at a multiple of 64. Throws
-/// std::invalid_argument for a type that NumPy does not have.
-inline std::string npy_header(DataType data_type, const Shape& shape) {
+/// std::invalid_argument for a type that NumPy does not have, with a text that begins with `place`.
+inline std::string npy_header(DataType data_type, const Shape& shape, const std::string& place = "npy") {
   const auto* const type = std::find_if(std::begin(npy_types), std::end(npy_types),
                                         [&](const NpyType& known) { return known.data_type == data_type; });
   if (type == std::end(npy_types)) {
-    throw std::invalid_argument(text({"npy: NumPy has no dtype for ", to_string(data_type)}));
+    throw std::invalid_argument(text({place, ": NumPy has no dtype for ", to_string(data_type)}));
   }
   const bool is_little = std::endian::native == std::endian::little;
   const char* const order = size_of(data_type) == 1 ? "|" : is_little ? "<" : ">";

@@ -90,7 +90,7 @@ class NpzValue {
         is_selected_rows_(true),
         rows_(x.rows()),
         height_(x.height()) {
-    detail::check_stored_rows(x, "npz");
+    detail::check_stored_rows(x, detail::readable(detail::text({"npz: '", name_, "'"})).c_str());
   }
 
  private:
@@ -154,7 +154,7 @@ class NpzWriter {
     }
     if (zip_close(archive.get()) < 0) {
       sink.rethrow();
-      throw std::runtime_error(text({"npz: ", zip_strerror(archive.get())}));
+      throw std::runtime_error(text({sink.place(), ": ", zip_strerror(archive.get())}));
     }
     static_cast<void>(archive.release());  // closed
   }
@@ -167,8 +167,9 @@ class NpzWriter {
   };
 
   void add(std::string name, const PlainValues& values) {
-    check_stored_values(values.data_type, values.bytes, text({"npz: '", name, "'"}).c_str());
-    members_.push_back({std::move(name), npy_header(values.data_type, values.shape), values.bytes});
+    const std::string place = readable(text({"npz: '", name, "'"}));
+    check_stored_values(values.data_type, values.bytes, place.c_str());
+    members_.push_back({std::move(name), npy_header(values.data_type, values.shape, place), values.bytes});
   }
   static PlainValues integers(std::span<const std::int64_t> numbers) {
     return {DataType::INT64, {static_cast<std::int64_t>(numbers.size())}, std::as_bytes(numbers)};
@@ -181,7 +182,9 @@ class NpzWriter {
   void check_names(const std::vector<NpzValue>& values) const {
     ByName<std::uint64_t> arrays;
     for (const Member& member : members_) {
-      if (member.name.find('\0') != std::string::npos) throw std::invalid_argument("npz: a name with a zero byte");
+      if (member.name.find('\0') != std::string::npos) {
+        throw std::invalid_argument(readable(text({"npz: '", member.name, "': a name with a zero byte"})));
+      }
       constexpr std::size_t longest = 0xffff - npy_suffix.size();
       if (member.name.size() > longest) {
         throw std::invalid_argument(
@@ -207,7 +210,9 @@ class NpzWriter {
   [[noreturn]] static void fail(zip_t* archive, const std::string& name) {
     zip_error_t* const error = zip_get_error(archive);
     if (zip_error_code_zip(error) == ZIP_ER_MEMORY) throw std::bad_alloc();
-    throw std::invalid_argument(readable(text({"npz: '", name, "': ", zip_error_strerror(error)})));
+    const bool is_name = zip_error_code_zip(error) == ZIP_ER_INVAL;  // whatever else that may be was made here
+    const char* const what = is_name ? "a name that is not UTF-8" : zip_error_strerror(error);
+    throw std::invalid_argument(readable(text({"npz: '", name, "': ", what})));
   }
 
   std::vector<Member> members_;
@@ -293,7 +298,7 @@ class NpzFile {
     const std::string& found = entry.first;
     const Members& members = entry.second;
     return detail::read_at(path_, [&] {
-      detail::ZipMember member(archive_.get(), members.values, found, max_bytes_);
+      detail::ZipMember member(archive_.get(), members.values, found, max_bytes_, path_);
       const detail::NpyHeader header = detail::read_npy_header(member);
       TensorDesc tensor{header.data_type, {header.shape.begin(), header.shape.end()}};
       if (tensor.dims.empty()) tensor.dims = {1};
@@ -343,7 +348,7 @@ class NpzFile {
     const zip_int64_t count = zip_get_num_entries(archive_.get(), 0);
     for (zip_uint64_t number = 0; number < static_cast<zip_uint64_t>(count); ++number) {
       const char* const name = zip_get_name(archive_.get(), number, ZIP_FL_ENC_GUESS);
-      if (!name) detail::throw_zip_error(zip_get_error(archive_.get()), "npz: ", 0);
+      if (!name) detail::throw_zip_error(zip_get_error(archive_.get()), "npz", 0, path_);
       const std::string_view array(name), suffix = detail::npy_suffix;
       if (!array.ends_with(suffix)) {
         other_members_.emplace_back(array);
@@ -392,7 +397,7 @@ class NpzFile {
   }
 
   LOD_TAGGED AnyLoDTensor array(const std::string& name, std::uint64_t number) const {
-    detail::ZipMember member(archive_.get(), number, name, max_bytes_);
+    detail::ZipMember member(archive_.get(), number, name, max_bytes_, path_);
     return detail::read_npy(member);
   }
   /// Offsets, ids, or the single number that is a height.

@@ -34,15 +34,19 @@
 
 namespace lod::inline LOD_INTERFACE::detail::inline LOD_TARGET {
 
-/// Why libzip failed, as an exception: std::bad_alloc, std::system_error if the file could not be read, otherwise a
-/// ParseError whose text begins with `place`.
+/// Why libzip failed, as an exception: std::bad_alloc, std::system_error if the file at `path` could not be read,
+/// otherwise a ParseError. Its text begins with `place`, which readers of a file put its path before; that of the
+/// system already has the path, and the system's word for the error once.
 [[noreturn, gnu::cold, gnu::noinline]] inline void throw_zip_error(zip_error_t* error, const std::string& place,
-                                                                   std::size_t position) {
+                                                                   std::size_t position, const std::string& path) {
   const int code = zip_error_code_zip(error), system_code = zip_error_code_system(error);
-  const std::string what = text({place, zip_error_strerror(error)});
+  const bool is_of_system = zip_error_system_type(error) == ZIP_ET_SYS && system_code != 0;
+  const std::string what = text({place, ": ", zip_error_strerror(error)});
   zip_error_fini(error);
   if (code == ZIP_ER_MEMORY) throw std::bad_alloc();
-  if (code == ZIP_ER_READ && system_code != 0) throw std::system_error(system_code, std::generic_category(), what);
+  if (is_of_system) {
+    throw std::system_error(system_code, std::generic_category(), readable(text({"read '", path, "': ", place})));
+  }
   throw ParseError(what, position);
 }
 
@@ -55,14 +59,14 @@ using Zip = std::unique_ptr<zip_t, CloseZip>;
 using ZipSource = std::unique_ptr<zip_source_t, CloseZip>;
 
 /// Opens the archive of a source, which may be null; `error` then says why. Throws as above.
-inline Zip open_zip(zip_source_t* created, zip_error_t* error) {
+inline Zip open_zip(zip_source_t* created, zip_error_t* error, const std::string& path) {
   ZipSource source(created);
   zip_stat_t status;
   if (source && zip_source_stat(source.get(), &status) == 0 && (status.valid & ZIP_STAT_SIZE) && status.size == 0) {
     throw ParseError("npz: no archive, but nothing", 0);  // which libzip would accept as an empty archive
   }
   Zip archive(source ? zip_open_from_source(source.get(), ZIP_RDONLY, error) : nullptr);
-  if (!archive) throw_zip_error(error, "npz: ", 0);
+  if (!archive) throw_zip_error(error, "npz", 0, path);
   static_cast<void>(source.release());  // now owned by the archive
   return archive;
 }
@@ -70,7 +74,7 @@ inline Zip open_zip(zip_source_t* created, zip_error_t* error) {
 inline Zip open_zip(std::string_view bytes) {
   zip_error_t error;
   zip_error_init(&error);
-  return open_zip(zip_source_buffer_create(bytes.data(), bytes.size(), 0, &error), &error);
+  return open_zip(zip_source_buffer_create(bytes.data(), bytes.size(), 0, &error), &error, {});
 }
 /// The archive in a file. Throws std::system_error if it cannot be opened, also for anything but a regular file.
 inline Zip open_zip_file(const std::string& path) {
@@ -82,21 +86,25 @@ inline Zip open_zip_file(const std::string& path) {
   zip_error_init(&error);
   zip_source_t* const source = zip_source_filep_create(file, 0, -1, &error);
   if (!source) std::fclose(file);
-  return open_zip(source, &error);
+  return open_zip(source, &error, path);
 }
 
 /// The bytes of one member as they are unpacked, for readers of .npy. They are counted from 0. The size that the
 /// archive states is not trusted.
 class ZipMember {
  public:
-  /// `name` begins the text of errors; it is an error if the values exceed `max_bytes`.
-  ZipMember(zip_t* archive, zip_uint64_t index, const std::string& name, std::uint64_t max_bytes)
-      : place_(text({"npz: '", name, "': "})), max_bytes_(max_bytes), file_(zip_fopen_index(archive, index, 0)) {
-    if (!file_) throw_zip_error(zip_get_error(archive), place_, 0);
+  /// `name` begins the text of errors, and `path` is that of the archive, if it is in a file; it is an error if the
+  /// values exceed `max_bytes`.
+  ZipMember(zip_t* archive, zip_uint64_t index, const std::string& name, std::uint64_t max_bytes, std::string path)
+      : place_(text({"npz: '", name, "'"})),
+        path_(std::move(path)),
+        max_bytes_(max_bytes),
+        file_(zip_fopen_index(archive, index, 0)) {
+    if (!file_) throw_zip_error(zip_get_error(archive), place_, 0, path_);
   }
 
   [[noreturn, gnu::cold, gnu::noinline]] void fail(std::initializer_list<Piece> words, std::size_t ago = 0) const {
-    throw ParseError(text({place_, text(words)}), position_ - ago);
+    throw ParseError(text({place_, ": ", text(words)}), position_ - ago);
   }
   /// Reads `size` bytes, for `take`. Throws a ParseError unless there are as many.
   void expect(std::size_t size, const char* name) {
@@ -156,7 +164,7 @@ class ZipMember {
     std::size_t found = 0;
     while (found < size) {
       const zip_int64_t count = zip_fread(file_.get(), to + found, size - found);
-      if (count < 0) throw_zip_error(zip_file_get_error(file_.get()), place_, position_);
+      if (count < 0) throw_zip_error(zip_file_get_error(file_.get()), place_, position_, path_);
       if (count == 0) break;
       found += static_cast<std::size_t>(count);
     }
@@ -164,6 +172,7 @@ class ZipMember {
   }
 
   std::string place_;
+  std::string path_;
   std::uint64_t max_bytes_;
   std::unique_ptr<zip_file_t, CloseZip> file_;
   std::string window_;
@@ -183,6 +192,8 @@ class ZipSink {
   virtual void append(const void* bytes, std::size_t size) = 0;
   /// Overwrites existing bytes. Called after each member, whose sizes and checksum precede it.
   virtual void overwrite(std::uint64_t offset, const void* bytes, std::size_t size) = 0;
+  /// The beginning of errors.
+  virtual std::string place() const { return "npz"; }
 
   /// A new archive, to be written here by zip_close.
   Zip open() {
@@ -190,7 +201,7 @@ class ZipSink {
     zip_error_init(&error);
     ZipSource source(zip_source_function_create(&ZipSink::callback, this, &error));
     Zip archive(source ? zip_open_from_source(source.get(), ZIP_CREATE | ZIP_TRUNCATE, &error) : nullptr);
-    if (!archive) throw_zip_error(&error, "npz: ", 0);
+    if (!archive) throw_zip_error(&error, place(), 0, {});
     static_cast<void>(source.release());  // now owned by the archive
     return archive;
   }
@@ -278,6 +289,7 @@ class ZipFile final : public ZipSink {
   void overwrite(std::uint64_t offset, const void* bytes, std::size_t size) override {
     file_.overwrite(offset, bytes, size);
   }
+  std::string place() const override { return text({"'", file_.path(), "': npz"}); }
   void commit() { file_.commit(); }
 
  private:
