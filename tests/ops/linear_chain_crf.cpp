@@ -495,6 +495,151 @@ TEST_CASE(
   });
 }
 
+namespace {
+
+/// Multiples of a power of two, up to nearly the greatest number of float or double: sums of them are exact. One of
+/// `rest` is forbidden.
+template <class T>
+LoDTensor<T> extreme_numbers(Engine& engine, LoDTensor<T> x, std::int64_t rest) {
+  const int exponent = std::is_same_v<T, double> ? 1017 : 121;
+  for (T& number : x.values()) {
+    number = static_cast<T>(std::ldexp(static_cast<double>(random_number(engine, -127, 127)), exponent));
+    if (random_number(engine, 1, rest) == 1) number = static_cast<T>(-std::numeric_limits<double>::infinity());
+  }
+  return x;
+}
+
+/// What a long double holds of a sequence: its likelihood, shares of tags and transitions, and its best path. With more
+/// than one best path, the logarithm of their number may have been lost beside the scores.
+struct ExtremePaths {
+  long double most = -std::numeric_limits<long double>::infinity(), of_labels = 0, likelihood = 0;
+  double count = 0;
+  std::vector<double> emission, transition;
+  Path best;
+
+  template <class T>
+  ExtremePaths(const LoDTensor<T>& x, const LoDTensor<T>& weights, const Path& labels)
+      : emission(x.values().size()), transition(weights.values().size()) {
+    const std::int64_t tags = x.row_size();
+    const auto visit = [&](const Path& path, const auto& emission_at, const auto& transition_at) {
+      for (std::size_t t = 0; t < path.size(); ++t) {
+        emission_at(static_cast<std::size_t>(static_cast<std::int64_t>(t) * tags + path[t]));
+        transition_at(static_cast<std::size_t>((t == 0 ? 0 : path[t - 1] + 2) * tags + path[t]));
+      }
+      transition_at(static_cast<std::size_t>(tags + path.back()));
+    };
+    const auto score = [&](const Path& path) {
+      long double sum = 0;
+      visit(
+          path, [&](std::size_t k) { sum += static_cast<long double>(static_cast<double>(x.values()[k])); },
+          [&](std::size_t k) { sum += static_cast<long double>(static_cast<double>(weights.values()[k])); });
+      return sum;
+    };
+    for_each_path(x.rows(), tags, [&](const Path& path) {
+      if (score(path) > most || best.empty()) best = path;
+      most = std::max(most, score(path));
+    });
+    for_each_path(x.rows(), tags, [&](const Path& path) { count += score(path) == most; });
+    const auto add = [&](const Path& path, double share) {
+      visit(
+          path, [&](std::size_t k) { emission[k] += share; }, [&](std::size_t k) { transition[k] += share; });
+    };
+    if (most - most == 0) {
+      for_each_path(x.rows(), tags, [&](const Path& path) {
+        if (score(path) == most) add(path, -1 / count);
+      });
+    }
+    add(labels, 1);
+    of_labels = score(labels);
+    likelihood = of_labels - of_labels == 0 ? of_labels - most - std::log(static_cast<long double>(count)) : of_labels;
+  }
+};
+
+}  // namespace
+
+TEST_CASE("linear_chain_crf, its gradient and crf_decoding: sums of scores beyond the greatest number") {
+  Engine engine(first_seed());
+  for_each_type(Types<float, double, lod::bfloat16>(), [&]<class T>(std::type_identity<T>) {
+    for (int round = 0, unclear = 0; round < 40; ++round) {
+      REQUIRE(unclear < 40);
+      CAPTURE(round);
+      const std::int64_t tags = random_number(engine, 1, 3);
+      const LoD index = LoD::from_lengths({{4, 0, 1, 2, 3}});
+      // Of some batches emissions alone are extreme, of some weights alone.
+      auto x = LoDTensor<T>(index, {tags}), weights = LoDTensor<T>({tags + 2, tags});
+      if (round % 3 != 1) x = extreme_numbers(engine, x, round % 2 == 0 ? 5 : 1000);
+      if (round % 3 != 2) weights = extreme_numbers(engine, weights, round % 2 == 0 ? 7 : 1000);
+      const auto labels = random_ids(engine, index, tags);
+      const auto dy = small_integers<T>(engine, {index.size(0)});
+      std::vector<double> likelihood, demission, dtransition(weights.values().size());
+      Path best;
+      std::vector<bool> possible;
+      bool clear = true;
+      for (std::int64_t i = 0; i < index.size(0); ++i) {
+        const auto rows = rows_of_sequence(x, i);
+        if (rows.rows() == 0) {
+          likelihood.push_back(0);
+          continue;
+        }
+        const ExtremePaths all(rows, weights, path_of(labels, i));
+        clear = clear && (all.count == 1 || all.most - all.most != 0);
+        likelihood.push_back(static_cast<double>(static_cast<T>(static_cast<double>(all.likelihood))));
+        const auto factor = static_cast<double>(dy.data()[i]);
+        for (const double number : all.emission) demission.push_back(number * factor);
+        for (std::size_t k = 0; k < dtransition.size(); ++k) dtransition[k] += all.transition[k] * factor;
+        for (const std::int64_t tag : all.best) {
+          best.push_back(tag);
+          possible.push_back(all.most - all.most == 0);
+        }
+      }
+      if (!clear) {
+        ++unclear;
+        --round;
+        continue;
+      }
+      for_each_executor([&](const auto& executor) {
+        const auto y = lod::linear_chain_crf(executor, x, weights, labels);
+        for (std::size_t i = 0; i < likelihood.size(); ++i) {
+          CHECK((static_cast<double>(y.values()[i]) == likelihood[i] ||
+                 close(y.values()[i], likelihood[i], tolerance<T>())));
+        }
+        const auto d = lod::linear_chain_crf_grad(executor, dy, x, weights, labels);
+        check_close(d.demission, demission, tolerance<T>());
+        check_close(d.dtransition, dtransition, 4 * tolerance<T>());
+        const auto path = lod::crf_decoding(executor, x, weights);
+        bool same = true;
+        for (std::size_t k = 0; k < best.size(); ++k) same = same && (!possible[k] || path.values()[k] == best[k]);
+        CHECK(same);
+      });
+    }
+  });
+}
+
+TEST_CASE("linear_chain_crf: the lowest number forbids as -inf does, also among usual numbers") {
+  const double lowest = std::numeric_limits<double>::lowest();
+  Engine engine(first_seed());
+  for (const std::int64_t tags : {3, 9}) {
+    auto x = real_numbers<double>(engine, LoD::from_lengths({{6, 1, 4}}), {tags});
+    auto weights = real_numbers<double>(engine, {tags + 2, tags});
+    const auto labels = lod::crf_decoding(x, weights);
+    const auto at = [](std::int64_t row, std::int64_t column, std::int64_t size) {
+      return static_cast<std::size_t>(row * size + column);
+    };
+    // Whatever the labels do not take may be forbidden.
+    for (std::int64_t row = 0; row < x.rows(); ++row)
+      x.values()[at(row, (labels.data()[row] + 1) % tags, tags)] = lowest;
+    auto forbidden = x;
+    for (double& number : forbidden.values()) {
+      if (number == lowest) number = -std::numeric_limits<double>::infinity();
+    }
+    for_each_executor([&](const auto& executor) {
+      check_close(lod::linear_chain_crf(executor, x, weights, labels),
+                  values_of(lod::linear_chain_crf(executor, forbidden, weights, labels)), 1e-14);
+      CHECK(values_of(lod::crf_decoding(executor, x, weights)) == values_of(labels));
+    });
+  }
+}
+
 TEST_CASE("linear_chain_crf and its gradient: a giant among short sequences is as exact, whatever the threads") {
   Engine engine(first_seed());
   const LoD index = giant_among_short(engine, 30, 20000);

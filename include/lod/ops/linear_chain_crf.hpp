@@ -168,11 +168,12 @@ struct Declared<op::linear_chain_crf_grad> : Takes<Tensor, Tensor, Tensor, Ids>,
 /// Of paths with the same score, the one with the smallest last tag wins, then with the smallest tag before it, and so
 /// on. -inf forbids a tag or a transition, +inf counts as the greatest finite number; if every path is forbidden, the
 /// tags are arbitrary valid ones. The best score is subtracted at each row, so that a long sequence is as exact as a
-/// short one; float16 and bfloat16 are computed as float. After a NaN emission, the remaining tags of the sequence are
-/// 0; with a NaN transition, all tags are 0 except perhaps the first. An empty sequence has an empty path. Cost: tags^2
-/// steps for each row, and scratch memory for one number for each row and tag. The output must not overlap the
-/// arguments. Throws InvalidLoD if the emission has no level, ShapeMismatch if it has no tag or the transition does not
-/// have its shape.
+/// short one; float16 and bfloat16 are computed as float. A sequence whose scores leave the range of numbers on the
+/// way, or that has no path, is computed again with scaled ones, by one thread, which takes longer. After a NaN
+/// emission, the remaining tags of the sequence are 0; with a NaN transition, all tags are 0 except perhaps the first.
+/// An empty sequence has an empty path. Cost: tags^2 steps for each row, and scratch memory for one number for each row
+/// and tag. The output must not overlap the arguments. Throws InvalidLoD if the emission has no level, ShapeMismatch if
+/// it has no tag or the transition does not have its shape.
 inline constexpr operation::Call<op::crf_decoding> crf_decoding{};
 inline constexpr operation::CallInto<op::crf_decoding> crf_decoding_into{};
 
@@ -182,12 +183,12 @@ inline constexpr operation::CallInto<op::crf_decoding> crf_decoding_into{};
 /// it, a loss; the layout of the transition is the same. `labels` has a tag for each row; its levels are ignored.
 ///
 /// Computed with logarithms that are kept near 0, so that numbers of any magnitude and long sequences neither overflow
-/// nor lose digits; float16 and bfloat16 are computed as float. No result is greater than 0. An empty sequence gives 0,
-/// since it has exactly one path. -inf forbids a tag or a transition: forbidden labels give -inf; +inf counts as the
-/// greatest finite number; NaN propagates. The bits depend neither on threads nor on the rest of the batch. Cost:
-/// tags^2 steps for each row. The output must not overlap the arguments. Throws as `crf_decoding`, ShapeMismatch unless
-/// there is a label for each row, and OutOfRange for a label that is not a tag; on a GPU, the next call that waits for
-/// the executor throws it.
+/// nor lose digits, sequences on the edge of the range as by `crf_decoding`; float16 and bfloat16 are computed as
+/// float. No result is greater than 0. An empty sequence gives 0, since it has exactly one path. -inf forbids a tag or
+/// a transition: forbidden labels give -inf; +inf counts as the greatest finite number; NaN propagates. The bits depend
+/// neither on threads nor on the rest of the batch. Cost: tags^2 steps for each row. The output must not overlap the
+/// arguments. Throws as `crf_decoding`, ShapeMismatch unless there is a label for each row, and OutOfRange for a label
+/// that is not a tag; on a GPU, the next call that waits for the executor throws it.
 inline constexpr operation::Call<op::linear_chain_crf> linear_chain_crf{};
 inline constexpr operation::CallInto<op::linear_chain_crf> linear_chain_crf_into{};
 

@@ -9,6 +9,7 @@
 #include <lod/kernels/bulk/path_scores.hpp>
 #include <lod/kernels/bulk/row_sum.hpp>
 #include <lod/kernels/path_likelihood.hpp>
+#include <lod/kernels/scaled_chain.hpp>
 #include <lod/ops/linear_chain_crf.hpp>
 #include <lod/ops/staging.hpp>
 
@@ -56,16 +57,36 @@ struct LinearChain {
     return bounded(static_cast<A>(transition[(i + crf_ends) * tags + j]));
   }
 
-  /// Writes the scores of a row, of(j) for tag j, by `put_scores`.
-  template <class Lanes, class Of>
-  LOD_HOST_DEVICE A put_row(const Lanes& lanes, std::int64_t row, const Of& of) const {
-    return put_scores(lanes, scores + row * tags, tags, of);
+  /// Writes the scores of a row, before(j) and the emission for tag j, by `put_scores`. An extreme emission gives the
+  /// greatest finite number, so that the best score, which is returned, tells.
+  template <class Lanes, class Before>
+  LOD_HOST_DEVICE A put_row(const Lanes& lanes, std::int64_t row, const Before& before) const {
+    return put_scores(lanes, scores + row * tags, tags, [&](std::int64_t j) {
+      const A sum = before(j), some = emission_of(row, j);
+      return some > most_plain_score<A> ? greatest_finite<A> : sum + some;
+    });
   }
   /// Writes the scores of the first row of a sequence. Returns what is subtracted from them.
   template <class Lanes>
   LOD_HOST_DEVICE A put_first(const Lanes& lanes, std::int64_t row) const {
-    return put_row(lanes, row, [&](std::int64_t j) { return start(j) + emission_of(row, j); });
+    return put_row(lanes, row, [&](std::int64_t j) { return start(j); });
   }
+
+  /// Whether a weight makes all sequences extreme: see scaled_chain.hpp.
+  template <class Lanes>
+  LOD_HOST_DEVICE bool has_extreme_weights(const Lanes& lanes) const {
+    const GreaterScore greater;
+    const auto take = [&](A& most, std::int64_t k, int) {
+      const A some = static_cast<A>(transition[k]);
+      most = some > most ? some : most;
+    };
+    const A nothing = no_path<A>;
+    return lanes.shared(lanes.template fold_rows<0>((tags + crf_ends) * tags, nothing, take, greater)) >
+           most_plain_score<A>;
+  }
+  LOD_HOST_DEVICE static bool is_extreme(A shift) { return std::fabs(shift) > most_plain_score<A>; }
+  /// The chain of extreme sequences.
+  LOD_HOST_DEVICE ScaledChain<T> scaled() const { return {emission, tags, transition, scores, tags, __INT64_MAX__}; }
 };
 
 /// Writes the best path of a sequence.
@@ -81,22 +102,29 @@ struct DecodeSequence {
     const std::int64_t begin = chain.sequences.begin(i), end = begin + chain.sequences.length(i);
     if (begin == end) return;
     const std::int64_t tags = chain.tags;
-    chain.put_first(lanes, begin);
+    bool extreme = chain.has_extreme_weights(lanes) || chain.is_extreme(chain.put_first(lanes, begin));
     for (std::int64_t row = begin + 1; row < end; ++row) {
       const A* const before = chain.scores + (row - 1) * tags;
-      chain.put_row(lanes, row, [&](std::int64_t j) {
+      const A shift = chain.put_row(lanes, row, [&](std::int64_t j) {
         A best = no_path<A>;
         for (std::int64_t k = 0; k < tags; ++k) {
           const A sum = before[k] + chain.weight(k, j);
           best = sum > best || sum != sum ? sum : best;
         }
-        return bounded(best) + chain.emission_of(row, j);
+        return bounded(best);
       });
+      extreme |= chain.is_extreme(shift);
     }
-    std::int64_t tag = best_tag(lanes, end - 1, [&](std::int64_t j) { return chain.stop(j); });
+    const ScoredTag<A> last = best_tag(lanes, end - 1, [&](std::int64_t j) { return chain.stop(j); });
+    lanes.meet();  // all have read the scores of the last row
+    if (extreme || chain.is_extreme(last.score)) {
+      if (lanes.is_first()) chain.scaled().decode(begin, end, y);
+      return;
+    }
+    std::int64_t tag = last.tag;
     if (lanes.is_first()) y[end - 1] = tag;
     for (std::int64_t row = end - 1; row > begin; --row) {
-      tag = best_tag(lanes, row - 1, [&](std::int64_t j) { return chain.weight(j, tag); });
+      tag = best_tag(lanes, row - 1, [&](std::int64_t j) { return chain.weight(j, tag); }).tag;
       if (lanes.is_first()) y[row - 1] = tag;
     }
   }
@@ -104,14 +132,14 @@ struct DecodeSequence {
  private:
   /// The first tag of a row with the greatest sum of its score and weight(tag); 0 if one is NaN.
   template <class Lanes, class Weight>
-  LOD_HOST_DEVICE std::int64_t best_tag(const Lanes& lanes, std::int64_t row, const Weight& weight) const {
+  LOD_HOST_DEVICE ScoredTag<A> best_tag(const Lanes& lanes, std::int64_t row, const Weight& weight) const {
     const A* const scores = chain.scores + row * chain.tags;
     const BetterTag<A> better;
     const auto take = [&](ScoredTag<A>& best, std::int64_t j, int) {
       best = better(best, ScoredTag<A>{scores[j] + weight(j), j});
     };
     const auto best = lanes.shared(lanes.template fold_rows<0>(chain.tags, better.nothing(), take, better));
-    return best.score != best.score ? 0 : best.tag;
+    return {best.score, best.score != best.score ? 0 : best.tag};
   }
 };
 
@@ -147,8 +175,9 @@ struct PathSums {
   /// The logarithm of the probability of the labels of a sequence of rows [begin, end), which is not empty. Writes the
   /// scores of all rows, and the logarithms of all but the first.
   template <class Lanes>
-  LOD_HOST_DEVICE double likelihood(const Lanes& lanes, std::int64_t begin, std::int64_t end) const {
-    PathLikelihood likelihood;
+  LOD_HOST_DEVICE Likelihood likelihood(const Lanes& lanes, std::int64_t begin, std::int64_t end) const {
+    if (chain.has_extreme_weights(lanes)) return {0, true};
+    PathLikelihood likelihood(most_plain_score<A>);
     const auto add_row = [&](std::int64_t row, A shift) {
       const std::int64_t label = labels[row], before = row == begin ? 0 : labels[row - 1];
       if (label < 0 || before < 0) return;  // an error that is thrown later
@@ -161,13 +190,14 @@ struct PathSums {
       const A shift = chain.put_row(lanes, row, [&](std::int64_t j) {
         const A all = log_sum<A>(chain.tags, [&](std::int64_t i) { return score_before(row, i, j); });
         logarithms[row * chain.tags + j] = all;
-        return bounded(all) + chain.emission_of(row, j);
+        return bounded(all);
       });
       add_row(row, shift);
     }
     const std::int64_t label = labels[end - 1];
-    return likelihood.total(static_cast<double>(label < 0 ? A{} : chain.stop(label)),
-                            static_cast<double>(log_of_all(end - 1)));
+    const auto log_sum = static_cast<double>(log_of_all(end - 1));
+    return {likelihood.total(static_cast<double>(label < 0 ? A{} : chain.stop(label)), log_sum),
+            likelihood.is_extreme(log_sum)};
   }
 };
 
@@ -181,8 +211,12 @@ struct LikelihoodOfSequence {
   LOD_HOST_DEVICE void operator()(std::int64_t i, const Lanes& lanes) const {
     const Segments& sequences = paths.chain.sequences;
     const std::int64_t begin = sequences.begin(i), end = begin + sequences.length(i);
-    const double found = begin == end ? 0 : paths.likelihood(lanes, begin, end);
-    if (lanes.is_first()) y[i] = static_cast<T>(found);
+    Likelihood found{};
+    if (begin < end) found = paths.likelihood(lanes, begin, end);
+    lanes.meet();  // all have read the scores of the last row
+    if (!lanes.is_first()) return;
+    if (found.is_extreme) found.value = paths.chain.scaled().likelihood(begin, end, paths.labels);
+    y[i] = static_cast<T>(found.value);
   }
 };
 
@@ -206,7 +240,7 @@ struct SharesOfSequence {
   PathSums<T> paths;
   const T* dy;
   A* shares;             ///< of each row and tag
-  std::int64_t* of_row;  ///< the sequence of each row
+  std::int64_t* of_row;  ///< the sequence of each row; of an extreme one, its complement
   T* demission;
 
   template <class Lanes>
@@ -215,8 +249,21 @@ struct SharesOfSequence {
     const std::int64_t tags = chain.tags;
     const std::int64_t begin = chain.sequences.begin(i), end = begin + chain.sequences.length(i);
     if (begin == end) return;
-    paths.likelihood(lanes, begin, end);
+    const bool extreme = paths.likelihood(lanes, begin, end).is_extreme;
     const A all = paths.log_of_all(end - 1), factor = static_cast<A>(dy[i]);
+    if (extreme) {
+      lanes.meet();  // all have read the scores of the last row
+      if (lanes.is_first()) {
+        chain.scaled().likelihood(begin, end, paths.labels);
+        chain.scaled().find_shares(begin, end, shares);
+      }
+      lanes.meet();
+      for (std::int64_t row = begin; row < end; ++row) {
+        lanes.template for_each_row<0>(tags, [&](std::int64_t j, int) { write(row, j, factor); });
+        if (lanes.is_first()) of_row[row] = ~i;
+      }
+      return;
+    }
     for (std::int64_t row = end - 1; row >= begin; --row) {
       A* const to = shares + row * tags;
       const A* const after = to + tags;
@@ -235,13 +282,17 @@ struct SharesOfSequence {
           sum = lanes.shared(lanes.template fold_rows<0>(tags, nothing, take, [](A a, A b) { return a + b; }));
       lanes.template for_each_row<0>(tags, [&](std::int64_t j, int) {
         if (sum != A{}) to[j] /= sum;
-        demission[row * tags + j] = static_cast<T>(((labels_tag(row, j) ? A{1} : A{}) - to[j]) * factor);
+        write(row, j, factor);
       });
       if (lanes.is_first()) of_row[row] = i;
       lanes.meet();
     }
   }
 
+  LOD_HOST_DEVICE void write(std::int64_t row, std::int64_t j, A factor) const {
+    const std::int64_t at = row * paths.chain.tags + j;
+    demission[at] = static_cast<T>(((labels_tag(row, j) ? A{1} : A{}) - shares[at]) * factor);
+  }
   LOD_HOST_DEVICE bool labels_tag(std::int64_t row, std::int64_t j) const { return paths.labels[row] == j; }
   /// The part of the share of tag j of a row that comes from tag i of the row before.
   LOD_HOST_DEVICE A part(std::int64_t row, std::int64_t i, std::int64_t j, A share) const {
@@ -258,7 +309,9 @@ struct TransitionTerm {
 
   LOD_HOST_DEVICE A operator()(std::int64_t, std::int64_t row, std::int64_t at) const {
     const LinearChain<T>& chain = found.paths.chain;
-    const std::int64_t tags = chain.tags, from = at / tags - crf_ends, j = at % tags, i = found.of_row[row];
+    const std::int64_t tags = chain.tags, from = at / tags - crf_ends, j = at % tags, of_row = found.of_row[row];
+    const bool extreme = of_row < 0;
+    const std::int64_t i = extreme ? ~of_row : of_row;
     const bool is_first = chain.sequences.begin(i) == row, is_last = chain.sequences.begin(i + 1) == row + 1;
     const A factor = static_cast<A>(found.dy[i]), share = found.shares[row * tags + j];
     const bool is_label = found.labels_tag(row, j);
@@ -268,7 +321,9 @@ struct TransitionTerm {
     }
     if (is_first) return A{};
     const bool is_taken = is_label && found.labels_tag(row - 1, from);
-    return ((is_taken ? A{1} : A{}) - found.part(row, from, j, share)) * factor;
+    const A part = extreme ? chain.scaled().part(row, from, j, share, chain.scaled().log_before(row, j))
+                           : found.part(row, from, j, share);
+    return ((is_taken ? A{1} : A{}) - part) * factor;
   }
 };
 

@@ -7,6 +7,7 @@
 #include <lod/kernels/cpu/parallel.hpp>
 #include <lod/kernels/cpu/score_row.hpp>
 #include <lod/kernels/cpu/vector.hpp>
+#include <lod/kernels/scaled_chain.hpp>
 #include <lod/ops/linear_chain_crf.hpp>
 
 #include <algorithm>
@@ -102,6 +103,7 @@ class Chain {
   }
   Chain(const T* emission, std::int64_t rows, std::int64_t tags, const T* transition, A* scratch)
       : emission_(emission),
+        transition_(transition),
         numbers_(rows * tags),
         tags_(tags),
         stride_(tag_stride<A>(tags)),
@@ -111,6 +113,7 @@ class Chain {
       for (std::int64_t j = 0; j < tags; j += lanes<A>) {
         const Vector<A> some = load_vector(transition + row * tags + j, std::min(tags - j, lanes<A>), nothing);
         store<A>(weights_ + row * stride_ + j, bounded<A>(some));
+        extreme_ = extreme_ || xsimd::any(some > Vector<A>(most_plain_score<A>));
       }
     }
     std::fill_n(into_, tags * stride_, nothing);
@@ -135,20 +138,36 @@ class Chain {
   A emission_of_tag(std::int64_t row, std::int64_t j) const noexcept {
     return std::min(static_cast<A>(emission_[row * tags_ + j]), std::numeric_limits<A>::max());
   }
-  /// Writes the scores of the first row of a sequence; returns what is subtracted from them.
-  A start_scores(std::int64_t row, A* scores) const noexcept {
+  /// The same; `most` becomes the greatest of all so far, in each lane.
+  [[gnu::always_inline]] Vector<A> emission(std::int64_t row, std::int64_t j, Vector<A>& most) const noexcept {
+    const Vector<A> some = emission(row, j);
+    most = xsimd::max(some, most);  // NaN is skipped
+    return some;
+  }
+  /// Whether a weight, or the greatest emission, makes a sequence extreme: see scaled_chain.hpp.
+  bool is_extreme(const Vector<A>& most) const noexcept {
+    return extreme_ || xsimd::any(most > Vector<A>(most_plain_score<A>));
+  }
+  /// The chain of extreme sequences.
+  ScaledChain<T> scaled(A* scores, std::int64_t kept) const noexcept {
+    return {emission_, tags_, transition_, scores, stride_, kept};
+  }
+  /// Writes the scores of the first row of a sequence; returns what is subtracted from them. `most` as for `emission`.
+  A start_scores(std::int64_t row, A* scores, Vector<A>& most) const noexcept {
     ScoreRow<A> first(scores);
-    for (std::int64_t j = 0; j < stride_; j += lanes<A>) first.put(j, load(start() + j) + emission(row, j));
+    for (std::int64_t j = 0; j < stride_; j += lanes<A>) first.put(j, load(start() + j) + emission(row, j, most));
     return first.shift(stride_);
   }
 
  private:
   const T* emission_;
+  const T* transition_;
   std::int64_t numbers_;
   std::int64_t tags_;
   std::int64_t stride_;
   A* weights_;
   A* into_;
+  bool extreme_ = false;
 };
 
 /// The weight of a row when work is shared out, in bytes: the weights are read from the nearest cache, some eight times

@@ -48,21 +48,30 @@ struct Kernel<CrfDecoding> {
       if (begin == end) return;
       A* to = scores.data() + begin * stride;
       // Once NaN, scores stay NaN.
-      A nan = zero_or_nan(chain.start_scores(begin, to));
+      cpu::Vector<A> most(-std::numeric_limits<A>::infinity());
+      A shift = chain.start_scores(begin, to, most), nan = zero_or_nan(shift);
+      bool extreme = is_extreme(shift);
       for (std::int64_t row = begin + 1; row < end; ++row) {
         const A* const before = to;
         to += stride;
         cpu::ScoreRow<A> next(to);
         cpu::fold_tags(before, tags, chain.from(0), cpu::BestTag<A>(), [&](std::int64_t j, const cpu::Vector<A>& best) {
           const cpu::Vector<A> nothing_or_nan = cpu::load(nans.data() + j) + cpu::Vector<A>(nan);
-          next.put(j, cpu::bounded<A>(best) + chain.emission(row, j) + nothing_or_nan);
+          next.put(j, cpu::bounded<A>(best) + chain.emission(row, j, most) + nothing_or_nan);
         });
-        nan = zero_or_nan(next.shift(stride));
+        shift = next.shift(stride);
+        nan = zero_or_nan(shift);
+        extreme |= is_extreme(shift);
       }
-      y[end - 1] = best_tag(to, chain.stop(), tags);
+      A best{};
+      y[end - 1] = best_tag(to, chain.stop(), tags, best);
+      if (extreme || is_extreme(best) || chain.is_extreme(most)) {
+        chain.scaled(scores.data(), rows).decode(begin, end, y);
+        return;
+      }
       for (std::int64_t row = end - 1; row > begin; --row) {
         to -= stride;
-        y[row - 1] = best_tag(to, chain.into(y[row]), tags);
+        y[row - 1] = best_tag(to, chain.into(y[row]), tags, best);
       }
     });
   }
@@ -72,15 +81,20 @@ struct Kernel<CrfDecoding> {
   static A zero_or_nan(A shift) noexcept {
     return shift - shift;
   }
-  /// The first tag with the greatest sum; 0 if one is NaN.
+  /// See scaled_chain.hpp.
   template <class A>
-  static std::int64_t best_tag(const A* scores, const A* weights, std::int64_t tags) noexcept {
+  static bool is_extreme(A shift) noexcept {
+    return std::abs(shift) > most_plain_score<A>;
+  }
+  /// The first tag with the greatest sum, which is written to `greatest`; 0 if one is NaN.
+  template <class A>
+  static std::int64_t best_tag(const A* scores, const A* weights, std::int64_t tags, A& greatest) noexcept {
     cpu::Vector<A> best(-std::numeric_limits<A>::infinity());
     for (std::int64_t j = 0; j < tags; j += cpu::lanes<A>) {
       const cpu::Vector<A> sums = cpu::load(scores + j) + cpu::load(weights + j);
       best = xsimd::select(cpu::exceeds(sums, best), sums, best);
     }
-    const A greatest = cpu::greatest_lane(best);
+    greatest = cpu::greatest_lane(best);
     for (std::int64_t j = 0; j < tags; ++j) {
       if (scores[j] + weights[j] == greatest) return j;
     }
@@ -140,15 +154,17 @@ class PathSums : public Chain<T> {
     for (std::int64_t j = 0; j < stride(); j += lanes<A>) store<A>(to + j, exponential(load(scores + j)));
   }
   /// Writes the scores of a row, from the scores of the row before it and their exponentials; returns what is
-  /// subtracted from them. Calls put_sums(j, sums) with what `shares_before` needs, for each vector of tags.
+  /// subtracted from them. `most` as for `emission`. Calls put_sums(j, sums) with what `shares_before` needs, for each
+  /// vector of tags.
   template <class PutSums>
-  A next_scores(std::int64_t row, const A* scores, const A* exponentials, A* to, const PutSums& put_sums) const {
+  A next_scores(std::int64_t row, const A* scores, const A* exponentials, A* to, Vector<A>& most,
+                const PutSums& put_sums) const {
     ScoreRow<A> next(to);
     fold_tags(exponentials, tags(), factors_, SumOfTags<A>(), [&](std::int64_t j, const Vector<A>& sums) {
       Vector<A> exact = sums, logarithms = load(greatest_ + j) + logarithm(sums);
       if (xsimd::any(sums < Vector<A>(least_sum))) sum_carefully(scores, j, exact, logarithms);
       put_sums(j, exact);
-      next.put(j, bounded<A>(logarithms) + this->emission(row, j));
+      next.put(j, bounded<A>(logarithms) + this->emission(row, j, most));
     });
     return next.shift(stride());
   }
@@ -250,25 +266,29 @@ class PathSums : public Chain<T> {
 /// scores_of(row), their exponentials, of all rows but the last, to exponentials_of(row), where they are the next
 /// row's; put_sums(row, j, sums) as `next_scores`.
 template <class T, class ScoresOf, class ExponentialsOf, class PutSums>
-double likelihood_of_labels(const PathSums<T>& paths, std::int64_t begin, std::int64_t end, const std::int64_t* labels,
-                            const ScoresOf& scores_of, const ExponentialsOf& exponentials_of, const PutSums& put_sums) {
+Likelihood likelihood_of_labels(const PathSums<T>& paths, std::int64_t begin, std::int64_t end,
+                                const std::int64_t* labels, const ScoresOf& scores_of,
+                                const ExponentialsOf& exponentials_of, const PutSums& put_sums) {
   using A = Accumulator<T>;
-  PathLikelihood likelihood;
+  Vector<A> most(PathSums<T>::nothing);
+  if (paths.is_extreme(most)) return {0, true};
+  PathLikelihood likelihood(most_plain_score<A>);
   const auto add_row = [&](std::int64_t row, const A* weights, A shift) {
     const std::int64_t label = labels[row];
     likelihood.add_row(static_cast<double>(weights[label]), static_cast<double>(paths.emission_of_tag(row, label)),
                        static_cast<double>(shift));
   };
-  add_row(begin, paths.start(), paths.start_scores(begin, scores_of(begin)));
+  add_row(begin, paths.start(), paths.start_scores(begin, scores_of(begin), most));
   for (std::int64_t row = begin + 1; row < end; ++row) {
     const A* const before = scores_of(row - 1);
     paths.exponentials(before, exponentials_of(row));
-    const A shift = paths.next_scores(row, before, exponentials_of(row), scores_of(row),
+    const A shift = paths.next_scores(row, before, exponentials_of(row), scores_of(row), most,
                                       [&](std::int64_t j, const Vector<A>& sums) { put_sums(row, j, sums); });
     add_row(row, paths.from(labels[row - 1]), shift);
   }
-  return likelihood.total(static_cast<double>(paths.stop()[labels[end - 1]]),
-                          static_cast<double>(paths.log_sum(scores_of(end - 1), paths.stop())));
+  const auto log_sum = static_cast<double>(paths.log_sum(scores_of(end - 1), paths.stop()));
+  return {likelihood.total(static_cast<double>(paths.stop()[labels[end - 1]]), log_sum),
+          likelihood.is_extreme(log_sum) || paths.is_extreme(most)};
 }
 
 template <>
@@ -287,9 +307,11 @@ struct Kernel<LinearChainCrf> {
       const auto scores_of = [&](std::int64_t row) { return here + row % 2 * stride; };
       const auto exponentials_of = [&](std::int64_t) { return here + 2 * stride; };
       const auto put_sums = [](std::int64_t, std::int64_t, const cpu::Vector<A>&) {};
-      y[i] = begin == end ? T{}
-                          : static_cast<T>(cpu::likelihood_of_labels(paths, begin, end, labels, scores_of,
-                                                                     exponentials_of, put_sums));
+      Likelihood found{};
+      if (begin < end)
+        found = cpu::likelihood_of_labels(paths, begin, end, labels, scores_of, exponentials_of, put_sums);
+      if (found.is_extreme) found.value = paths.scaled(here, 2).likelihood(begin, end, labels);
+      y[i] = static_cast<T>(found.value);
     });
   }
 };
@@ -311,6 +333,7 @@ struct Kernel<LinearChainCrfGrad> {
     const Workspace::Loan<A> sums(executor.workspace(), 2 * weights_size);
     const cpu::ThreadScratch<A> shares(executor, lod::detail::saturated_product(3, stride));
     const cpu::PathSums<T> paths(emission, rows, tags, transition, weights.data());
+    const Workspace::Loan<unsigned char> extreme(executor.workspace(), sequences.size);
     std::atomic<bool> any_careful = false;
     cpu::for_each_chain<A>(executor, sequences, tags, [&](std::int64_t i, int thread) {
       const std::int64_t begin = sequences.begin(i), end = begin + sequences.length(i);
@@ -320,8 +343,21 @@ struct Kernel<LinearChainCrfGrad> {
       const auto put_sums = [&](std::int64_t row, std::int64_t j, const cpu::Vector<A>& numbers_of_row) {
         cpu::store<A>(quotients.data() + row * stride + j, numbers_of_row);
       };
-      cpu::likelihood_of_labels(paths, begin, end, labels, scores_of, exponentials_of, put_sums);
       const A factor = static_cast<A>(dy[i]);
+      extreme.data()[i] =
+          cpu::likelihood_of_labels(paths, begin, end, labels, scores_of, exponentials_of, put_sums).is_extreme;
+      if (extreme.data()[i]) {
+        const ScaledChain<T> scaled = paths.scaled(scores.data(), rows);
+        scaled.likelihood(begin, end, labels);
+        scaled.find_shares(begin, end, quotients.data());
+        for (std::int64_t row = begin; row < end; ++row) {
+          A* const of_row = quotients.data() + row * stride;
+          std::fill(of_row + tags, of_row + stride, A{});
+          write_row(of_row, tags, factor, labels[row], demission + row * tags);
+        }
+        cpu::fill(exponentials_of(begin), (end - begin) * stride, A{});
+        return;
+      }
       A* const here = shares(thread);
       paths.last_shares(scores_of(end - 1), here);
       bool careful = false;
@@ -360,7 +396,11 @@ struct Kernel<LinearChainCrfGrad> {
       if (begin == end) continue;
       const A factor = static_cast<A>(dy[i]);
       const A* const of_first = quotients.data() + begin * stride;
-      paths.last_shares(scores.data() + (end - 1) * stride, of_last);
+      if (extreme.data()[i]) {
+        cpu::copy(quotients.data() + (end - 1) * stride, stride, of_last);
+      } else {
+        paths.last_shares(scores.data() + (end - 1) * stride, of_last);
+      }
       for (std::int64_t j = 0; j < tags; ++j) {
         add(0, j, -of_first[j] * factor);
         add(1, j, -of_last[j] * factor);
@@ -369,6 +409,14 @@ struct Kernel<LinearChainCrfGrad> {
       add(1, labels[end - 1], factor);
       for (std::int64_t row = begin + 1; row < end; ++row) {
         add(labels[row - 1] + crf_ends, labels[row], factor);
+        if (extreme.data()[i]) {
+          const ScaledChain<T> scaled = paths.scaled(scores.data(), rows);
+          for (std::int64_t j = 0; j < tags; ++j) {
+            const A share = quotients.data()[row * stride + j], all = scaled.log_before(row, j);
+            for (std::int64_t k = 0; k < tags; ++k) add(k + crf_ends, j, -scaled.part(row, k, j, share, all) * factor);
+          }
+          continue;
+        }
         if (!any_careful) continue;
         paths.for_each_careful(scores.data() + (row - 1) * stride, quotients.data() + row * stride,
                                [&](std::int64_t j, std::int64_t first, const cpu::Vector<A>& parts) {
