@@ -199,6 +199,33 @@ TEST_CASE_TEMPLATE("cross_entropy: means of losses near the greatest number, and
   });
 }
 
+TEST_CASE_TEMPLATE("cross_entropy: means of losses beyond the greatest number, and smoothed ones", T, float, double,
+                   lod::bfloat16) {
+  const T most = lod::Scalar(std::numeric_limits<T>::max()).to<T>(), zero{};
+  // Losses of twice the greatest number and of 0; then of the greatest number.
+  const LoD index = LoD::from_lengths({{2, 3}});
+  const auto x = LoDTensor<T>::from_values(index, {2}, {most, -most, -most, most, zero, most, most, zero, zero, most});
+  const auto labels = LoDTensor<std::int64_t>::from_values(LoD(), {}, {1, 1, 0, 1, 0});
+  const auto wide = LoDTensor<T>::from_values(LoD::from_lengths({{1}}), {4}, {most, -most, zero, zero});
+  const auto first = LoDTensor<std::int64_t>::from_values(LoD(), {}, {0});
+  for_each_executor([&](const auto& executor) {
+    const auto part = [&](const auto& y) { return static_cast<double>(y.data()[0]) / static_cast<double>(most); };
+    const auto loss = lod::cross_entropy(executor, x, labels);
+    CHECK(static_cast<double>(loss.data()[0]) == std::numeric_limits<double>::infinity());
+    CHECK(loss.data()[1] == zero);
+    CHECK(loss.data()[2] == most);
+    CHECK(part(lod::cross_entropy(executor, x, labels, {.reduction = lod::Reduction::ROWS})) ==
+          doctest::Approx(1).epsilon(0.01));
+    CHECK(part(lod::cross_entropy(executor, x, labels, {.reduction = lod::Reduction::SEQUENCES})) ==
+          doctest::Approx(1).epsilon(0.01));
+    const auto smoothed = [&](double smoothing) {
+      return part(lod::cross_entropy(executor, wide, first, {.label_smoothing = smoothing}));
+    };
+    CHECK(smoothed(0.5) == doctest::Approx(0.5).epsilon(0.01));
+    CHECK(smoothed(1) == doctest::Approx(1).epsilon(0.01));
+  });
+}
+
 TEST_CASE("cross_entropy: wrong arguments; infer_cross_entropy: what it gives and refuses") {
   const lod::CpuExecutor executor(1);
   const LoDTensor<float> x(LoD::from_lengths({{2, 1}}), {3}), plain({3, 3});

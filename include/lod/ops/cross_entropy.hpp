@@ -18,10 +18,10 @@
 #include <lod/ops/staging.hpp>
 #include <lod/ops/supports.hpp>
 
-#include <algorithm>
 #include <cstddef>
 #include <cstdint>
 #include <initializer_list>
+#include <limits>
 #include <span>
 
 namespace lod::inline LOD_INTERFACE::op {
@@ -59,6 +59,7 @@ struct TargetLabels {
   const std::int64_t* labels;
   std::int64_t ignored;
   double smoothing;
+  double scale = 1;  ///< what losses are multiplied by
 
   /// Whether a row counts.
   LOD_TAGGED LOD_HOST_DEVICE bool counts(std::int64_t row) const noexcept {
@@ -74,18 +75,29 @@ struct CrossEntropy {};
 struct CrossEntropyGrad {};
 /// run(executor, targets, rows, counts): 1 where a row counts, else 0.
 struct CountTargets {};
-/// run(executor, a, b, count, divisor, y): y[i] = a[i] / b[i], divided by *divisor, unless that is null; 0 where b[i]
-/// is 0. Without b, a[i].
+/// run(executor, a, b, count, divisor, scale, y): y[i] = a[i] / b[i], divided by *divisor, unless that is null, and by
+/// the scale, a power of two; 0 where b[i] is 0. Without b, a[i].
 struct Quotients {};
 }  // namespace lod::inline LOD_INTERFACE::kernel
 
 namespace lod::inline LOD_INTERFACE::kernel::inline LOD_TARGET {
+/// What losses are multiplied by before they are added up: no sum of them overflows.
+inline constexpr double scale_of_means = 0x1p-32;
+
 /// One of these numbers.
 template <class A, class Y>
-LOD_HOST_DEVICE Y quotient(const A* a, const A* b, std::int64_t i, const A* divisor) noexcept {
+LOD_HOST_DEVICE Y quotient(const A* a, const A* b, std::int64_t i, const A* divisor, double scale) noexcept {
   if (!b) return static_cast<Y>(a[i]);
   if (b[i] == A{}) return Y{};
-  return static_cast<Y>(divisor ? a[i] / b[i] / *divisor : a[i] / b[i]);
+  A found = divisor ? a[i] / b[i] / *divisor : a[i] / b[i];
+  if (scale != 1) {
+    // A mean of numbers is not greater than they are, whatever rounding makes of it.
+    constexpr A greatest = std::numeric_limits<A>::max(), rounded = 1 + 16 * std::numeric_limits<A>::epsilon();
+    const A most = greatest * static_cast<A>(scale);
+    if (found > most && found < most * rounded) found = most;
+    found /= static_cast<A>(scale);
+  }
+  return static_cast<Y>(found);
 }
 }  // namespace lod::inline LOD_INTERFACE::kernel::inline LOD_TARGET
 
@@ -173,12 +185,13 @@ class RowsThatCount {
     sum(all_.segments(), any_.data(), total_.data());
   }
 
-  /// The mean of one number for each row, which is 0 for rows that do not count; 0 if none counts.
+  /// The mean of one number for each row, times the scale of means, which is 0 for rows that do not count; 0 if none
+  /// counts.
   template <class T>
   void mean(const A* numbers, T* y) const {
     const kernel::Scratch<E, A> means(executor_, sequences_.size);
-    mean_of_each(sequences_, numbers, counts_.data(), of_sequences_.data(), means.data());
-    mean_of_each(all_.segments(), static_cast<const A*>(means.data()), any_.data(), total_.data(), y);
+    mean_of_each(sequences_, numbers, of_sequences_.data(), 1, means.data());
+    mean_of_each(all_.segments(), static_cast<const A*>(means.data()), total_.data(), kernel::scale_of_means, y);
   }
   /// The gradient of the mean with respect to the number of each row that counts.
   void weights(A* y) const {
@@ -189,33 +202,19 @@ class RowsThatCount {
   }
 
  private:
-  void sum(const kernel::Segments& sequences, const A* x, A* y) const { pool(sequences, x, PoolType::SUM, y); }
-  void pool(const kernel::Segments& sequences, const A* x, PoolType type, A* y) const {
-    launch(kernel::SequencePool(), executor_, x, sequences, std::int64_t{1}, type, A{}, y);
+  void sum(const kernel::Segments& sequences, const A* x, A* y) const {
+    launch(kernel::SequencePool(), executor_, x, sequences, std::int64_t{1}, PoolType::SUM, A{}, y);
   }
-  /// The mean of each sequence's numbers that count: `counts` has 1 for these and 0 for others, whose numbers are 0,
-  /// and `count` the sums of that. On the CPU, a sum beyond the range of A is no matter.
+  /// The mean of each sequence's numbers, of which so many count, divided by the scale; others are 0.
   template <class Y>
-  void mean_of_each(const kernel::Segments& sequences, const A* numbers, const A* counts, const A* count, Y* y) const {
+  void mean_of_each(const kernel::Segments& sequences, const A* numbers, const A* count, double scale, Y* y) const {
     const kernel::Scratch<E, A> sums(executor_, sequences.size);
     sum(sequences, numbers, sums.data());
-    const auto divide = [&](const A* by) {
-      launch(kernel::Quotients(), executor_, static_cast<const A*>(sums.data()), by, sequences.size,
-             static_cast<const A*>(nullptr), y);
-    };
-    if constexpr (on_cpu<E>) {
-      const auto is_beyond = [](A number) { return detail::is_infinite(static_cast<double>(number)); };
-      if (std::any_of(sums.data(), sums.data() + sequences.size, is_beyond)) {
-        const kernel::Scratch<E, A> parts(executor_, sequences.size);
-        pool(sequences, numbers, PoolType::AVERAGE, sums.data());
-        pool(sequences, counts, PoolType::AVERAGE, parts.data());
-        return divide(parts.data());
-      }
-    }
-    divide(count);
+    launch(kernel::Quotients(), executor_, static_cast<const A*>(sums.data()), count, sequences.size,
+           static_cast<const A*>(nullptr), scale, y);
   }
   void quotients(const A* a, const A* b, const A* divisor, A* y) const {
-    launch(kernel::Quotients(), executor_, a, b, sequences_.size, divisor, y);
+    launch(kernel::Quotients(), executor_, a, b, sequences_.size, divisor, 1.0, y);
   }
 
   const E& executor_;
@@ -245,9 +244,10 @@ struct Declared<op::cross_entropy> : Takes<Tensor, Ids>, With<CrossEntropyOption
     check_cross_entropy(logits, labels, options, name);
     const std::int64_t rows = logits.rows(), classes = logits.row_size();
     const CheckedLabels<E> checked(executor, labels.values(), classes, options.ignore_index, name);
-    const kernel::TargetLabels targets{checked.data(), options.ignore_index, options.label_smoothing};
-    const std::initializer_list<OtherMemory> others = {{"logits", logits}, {"labels", labels}};
     const bool is_mean = options.reduction != Reduction::NONE;
+    const kernel::TargetLabels targets{checked.data(), options.ignore_index, options.label_smoothing,
+                                       is_mean ? kernel::scale_of_means : 1};
+    const std::initializer_list<OtherMemory> others = {{"logits", logits}, {"labels", labels}};
     const auto out = is_mean ? prepare(executor, name, y, PlainRows{1}, Shape(), others)
                              : prepare(executor, name, y, SameLevels{logits.lod_view()}, Shape(), others);
     const kernel::Scratch<E, A> losses(executor, rows);
@@ -256,7 +256,7 @@ struct Declared<op::cross_entropy> : Takes<Tensor, Ids>, With<CrossEntropyOption
     if (is_mean) {
       RowsThatCount<E, A>(executor, logits, targets, options.reduction).mean(numbers, out.data());
     } else {
-      launch(kernel::Quotients(), executor, numbers, none, rows, none, out.data());
+      launch(kernel::Quotients(), executor, numbers, none, rows, none, 1.0, out.data());
     }
   }
 };
@@ -296,13 +296,13 @@ struct Declared<op::cross_entropy_grad>
 /// and that of the label 1 - s more.
 ///
 /// Probabilities are not stored: each row of logits is read in place, after the first time from a cache. float16 and
-/// bfloat16 are computed as float. Logits of any magnitude neither overflow nor lose digits, nor do means of losses on
-/// the CPU. -inf forbids a class: as a
-/// label its loss is infinite; a row of nothing but -inf gives NaN. +inf counts as the greatest finite number; NaN
-/// propagates. The bits do not depend on threads. The output must not overlap the arguments. Throws ShapeMismatch if
-/// there is no class and unless there is a label for each row, InvalidLoD for the mean over sequences of logits without
-/// levels, OutOfRange for a smoothing outside [0, 1], a number that is not a Reduction, and a label that is neither a
-/// class nor ignored; on a GPU, the next call that waits for the executor throws this last one.
+/// bfloat16 are computed as float. Logits of any magnitude neither overflow nor lose digits, nor do means, of losses
+/// beyond the greatest number either. -inf forbids a class: as a label its loss is infinite; a row of nothing but -inf
+/// gives NaN. +inf counts as the greatest finite number; NaN propagates. The bits do not depend on threads. The output
+/// must not overlap the arguments. Throws ShapeMismatch if there is no class and unless there is a label for each row,
+/// InvalidLoD for the mean over sequences of logits without levels, OutOfRange for a smoothing outside [0, 1], a number
+/// that is not a Reduction, and a label that is neither a class nor ignored; on a GPU, the next call that waits for the
+/// executor throws this last one.
 inline constexpr operation::Call<op::cross_entropy> cross_entropy{};
 inline constexpr operation::CallInto<op::cross_entropy> cross_entropy_into{};
 

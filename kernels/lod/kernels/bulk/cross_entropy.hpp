@@ -7,7 +7,7 @@
 #include <lod/kernels/bulk/bulk.hpp>
 #include <lod/kernels/bulk/lanes.hpp>
 #include <lod/kernels/bulk/path_scores.hpp>
-#include <lod/kernels/wide_sum.hpp>
+#include <lod/kernels/scaled_loss.hpp>
 #include <lod/ops/cross_entropy.hpp>
 
 #include <cmath>
@@ -36,16 +36,19 @@ struct LossOfRow {
     const auto number = [=](std::int64_t k) { return bounded(static_cast<A>(x[k])); };
     const LogSum<A> all = log_sum_by_lanes<A>(lanes, classes, number);
     // From the greatest logit down, so that large ones leave digits of their difference.
+    const A share = static_cast<A>(targets.smoothing), scale = static_cast<A>(targets.scale);
     A loss = all.greatest - number(targets.labels[row]);
-    if (targets.smoothing > 0) {
+    if (share > zero) {
       const auto add = [&](A& sum, std::int64_t k, int) { sum += all.greatest - number(k); };
       const A sum = lanes.template fold_rows<0>(classes, zero, add, [](A a, A b) { return a + b; });
-      const auto below = [&](std::int64_t k) { return all.greatest - number(k); };
-      const A share = static_cast<A>(targets.smoothing);
-      const A mean = is_finite(sum) ? sum / static_cast<A>(classes) : mean_in_order<A>(below, classes, classes);
+      const A mean = sum / static_cast<A>(classes);
       loss = share < A{1} ? (A{1} - share) * loss + share * mean : mean;
     }
-    if (lanes.is_first()) losses[row] = loss + all.rest;
+    if (!lanes.is_first()) return;
+    loss += all.rest;
+    losses[row] = is_finite(loss)
+                      ? loss * scale
+                      : scaled_loss<A>(number, classes, targets.labels[row], share, all.greatest, all.rest, scale);
   }
 };
 template <>
@@ -110,8 +113,8 @@ struct Kernel<CountTargets> {
 template <>
 struct Kernel<Quotients> {
   template <class E, class A, class Y>
-  static void run(const E& executor, const A* a, const A* b, std::int64_t count, const A* divisor, Y* y) {
-    for_each(executor, count, [=] LOD_HOST_DEVICE(std::int64_t i) { y[i] = quotient<A, Y>(a, b, i, divisor); });
+  static void run(const E& executor, const A* a, const A* b, std::int64_t count, const A* divisor, double scale, Y* y) {
+    for_each(executor, count, [=] LOD_HOST_DEVICE(std::int64_t i) { y[i] = quotient<A, Y>(a, b, i, divisor, scale); });
   }
 };
 

@@ -9,7 +9,7 @@
 #include <lod/kernels/cpu/parallel.hpp>
 #include <lod/kernels/cpu/score_row.hpp>
 #include <lod/kernels/cpu/vector.hpp>
-#include <lod/kernels/wide_sum.hpp>
+#include <lod/kernels/scaled_loss.hpp>
 #include <lod/ops/cross_entropy.hpp>
 
 #include <algorithm>
@@ -25,6 +25,7 @@ struct Kernel<CrossEntropy> {
   static void run(const CpuExecutor& executor, const T* logits, std::int64_t rows, std::int64_t classes,
                   const TargetLabels& targets, Accumulator<T>* losses) {
     using A = Accumulator<T>;
+    const A scale = static_cast<A>(targets.scale);
     const std::int64_t bytes = lod::detail::bytes_of<T>(rows, classes);
     cpu::parallel_ranges(executor, rows, bytes, [&](std::int64_t begin, std::int64_t end, int) {
       for (std::int64_t row = begin; row < end; ++row) {
@@ -33,23 +34,39 @@ struct Kernel<CrossEntropy> {
         const T* const x = logits + row * classes;
         const cpu::LogSum<A> all = cpu::log_sum_of_row(x, classes);
         // From the greatest logit down, so that large ones leave digits of their difference.
-        const auto below = [&](std::int64_t k) {
-          return all.greatest - std::min(static_cast<A>(x[k]), std::numeric_limits<A>::max());
-        };
-        A loss = below(targets.labels[row]);
-        if (targets.smoothing > 0) {
+        const A share = static_cast<A>(targets.smoothing);
+        A loss = all.greatest - std::min(static_cast<A>(x[targets.labels[row]]), std::numeric_limits<A>::max());
+        if (share > A{}) {
           cpu::Vector<T> sum(A{});
           for (std::int64_t k = 0; k < classes; k += cpu::lanes<T>) {
             const auto some = cpu::load_vector(x + k, std::min(classes - k, cpu::lanes<T>), all.greatest, classes - k);
             sum += cpu::Vector<T>(all.greatest) - cpu::bounded<A>(some);
           }
-          const A share = static_cast<A>(targets.smoothing), total = cpu::sum_of_lanes(sum);
-          const A mean = is_finite(total) ? total / static_cast<A>(classes) : mean_in_order<A>(below, classes, classes);
+          const A mean = cpu::sum_of_lanes(sum) / static_cast<A>(classes);
           loss = share < A{1} ? (A{1} - share) * loss + share * mean : mean;
         }
         losses[row] = loss + all.rest;
       }
+      if (scale == A{1} && !(targets.smoothing > 0)) return;  // a loss that is too large is one
+      for (std::int64_t row = begin; row < end; ++row) {
+        if (!is_finite(losses[row])) [[unlikely]] {
+          losses[row] = careful_loss(logits + row * classes, classes, targets, row);
+        } else {
+          losses[row] *= scale;
+        }
+      }
     });
+  }
+
+ private:
+  template <class T>
+  [[gnu::noinline]] static Accumulator<T> careful_loss(const T* x, std::int64_t classes, const TargetLabels& targets,
+                                                       std::int64_t row) {
+    using A = Accumulator<T>;
+    const cpu::LogSum<A> all = cpu::log_sum_of_row(x, classes);
+    const auto number = [=](std::int64_t k) { return std::min(static_cast<A>(x[k]), std::numeric_limits<A>::max()); };
+    return scaled_loss<A>(number, classes, targets.labels[row], static_cast<A>(targets.smoothing), all.greatest,
+                          all.rest, static_cast<A>(targets.scale));
   }
 };
 
@@ -109,10 +126,11 @@ struct Kernel<CountTargets> {
 template <>
 struct Kernel<Quotients> {
   template <class A, class Y>
-  static void run(const CpuExecutor& executor, const A* a, const A* b, std::int64_t count, const A* divisor, Y* y) {
+  static void run(const CpuExecutor& executor, const A* a, const A* b, std::int64_t count, const A* divisor,
+                  double scale, Y* y) {
     cpu::parallel_ranges(executor, count, lod::detail::bytes_of<A>(count, 3),
                          [&](std::int64_t begin, std::int64_t end, int) {
-                           for (std::int64_t i = begin; i < end; ++i) y[i] = quotient<A, Y>(a, b, i, divisor);
+                           for (std::int64_t i = begin; i < end; ++i) y[i] = quotient<A, Y>(a, b, i, divisor, scale);
                          });
   }
 };
