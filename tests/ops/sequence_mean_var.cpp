@@ -444,6 +444,49 @@ TEST_CASE("sequence_mean_var_grad: takes distances from the mean, not from its n
   });
 }
 
+TEST_CASE_TEMPLATE("sequence_mean_var_grad: does not overflow on the way", T, float, double, lod::bfloat16) {
+  const T most = lod::Scalar(std::numeric_limits<T>::max()).to<T>(), small = static_cast<T>(0.25F);
+  for (const std::int64_t columns : {1, 3, 20}) {
+    CAPTURE(columns);
+    // Twice the gradient of the variance is too much; the distance from the mean; the product of both beside a mean.
+    LoDTensor<T> x(LoD::from_lengths({{4, 2, 2}}), {columns}), dmean({3, columns}), dvariance({3, columns});
+    const auto fill = [](auto rows, T number) { std::ranges::fill(rows, number); };
+    fill(x.row(0), small);
+    fill(x.row(4), most);
+    fill(x.row(5), -most);
+    fill(x.row(6), static_cast<T>(3.F));
+    fill(x.row(7), static_cast<T>(-3.F));
+    fill(dvariance.row(0), most);
+    fill(dvariance.row(1), small);
+    fill(dvariance.row(2), static_cast<T>(-static_cast<double>(most) / 2));
+    fill(dmean.row(2), most);
+    const double m = static_cast<double>(most), part = 0.25 / 4;
+    // In units of the greatest number: 2 / n * dvariance * distance + dmean / n.
+    const double expected[] = {
+        2. / 4 * (0.25 - part), -2. / 4 * part, -2. / 4 * part, -2. / 4 * part, 0.25, -0.25, 0.5 - 1.5, 0.5 + 1.5};
+    for_each_executor([&](const auto& executor) {
+      const auto dx = lod::sequence_mean_var_grad(executor, dmean, dvariance, x);
+      for (std::int64_t row = 0; row < 8; ++row) {
+        for (const T number : dx.row(row)) {
+          if (row == 7) {
+            CHECK(static_cast<double>(number) == std::numeric_limits<double>::infinity());
+          } else {
+            CHECK(static_cast<double>(number) / m == doctest::Approx(expected[row]).epsilon(0.01));
+          }
+        }
+      }
+      LoDTensor<T> here = x;
+      lod::sequence_mean_var_grad_into(executor, dmean, dvariance, here, here);
+      CHECK(same_bits(here, dx));
+      // A sequence of a row, without an unbiased variance, is NaN still.
+      const LoDTensor<T> one(LoD::from_lengths({{1}}), {columns});
+      const auto none = lod::sequence_mean_var_grad(executor, LoDTensor<T>({1, columns}), LoDTensor<T>({1, columns}),
+                                                    one, {.unbiased = true});
+      CHECK(std::isnan(static_cast<double>(none.data()[0])));
+    });
+  }
+}
+
 TEST_CASE("sequence_mean_var: a second call allocates nothing") {
   for (const int threads : thread_counts) {
     CountingResource resource;

@@ -134,4 +134,20 @@ LOD_HOST_DEVICE MeanVarNumbers<A> careful_mean_var(const Read& read, std::int64_
   return {mean, static_cast<A>(rest / scale), divisor > 0 ? static_cast<A>(variance) : nan};
 }
 
+/// The gradient of a number of a column of `rows` rows, whose mean and its rounding error these are, if `plain`, what
+/// the formula gives, has overflowed on the way.
+LOD_ON_THE_CALLERS_SIDE
+template <std::floating_point A>
+LOD_HOST_DEVICE A careful_mean_var_gradient(A plain, A dmean, A dvariance, A number, A mean, A mean_error,
+                                            std::int64_t rows, bool unbiased) {
+  const std::int64_t divisor = squares_divisor(rows, unbiased);
+  const bool can_be_finite =
+      divisor > 0 && is_finite(dmean) && is_finite(dvariance) && is_finite(number) && is_finite(mean);
+  if (is_finite(plain) || !can_be_finite) return plain;
+  const auto wide = [](auto some) { return Unbounded(static_cast<double>(some)); };
+  const Unbounded distance = wide(number) - wide(mean) - wide(mean_error);
+  const Unbounded of_variance = wide(2) * wide(dvariance) * distance / wide(divisor);
+  return static_cast<A>((wide(dmean) / wide(rows) + of_variance).to_double());
+}
+
 }  // namespace lod::inline LOD_INTERFACE::kernel::inline LOD_TARGET

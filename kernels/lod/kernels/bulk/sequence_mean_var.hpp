@@ -211,10 +211,12 @@ struct Kernel<SequenceMeanVarGrad> {
       const std::int64_t at = row * row_size + column, of_sequence = i * row_size + column,
                          length = sequences.length(i);
       const Few<A, 2> mean = means[of_sequence];
-      const A share = static_cast<A>(dmean[of_sequence]) / static_cast<A>(length);
-      const A factor =
-          product(static_cast<A>(dvariance[of_sequence]), A{2} / static_cast<A>(squares_divisor(length, unbiased)));
-      dx[at] = static_cast<T>(share + product(factor, (static_cast<A>(x[at]) - mean.number[0]) - mean.number[1]));
+      const A dy = static_cast<A>(dmean[of_sequence]), dz = static_cast<A>(dvariance[of_sequence]);
+      const A number = static_cast<A>(x[at]), share = dy / static_cast<A>(length);
+      const A factor = product(dz, A{2} / static_cast<A>(squares_divisor(length, unbiased)));
+      const A plain = share + product(factor, (number - mean.number[0]) - mean.number[1]);
+      dx[at] = static_cast<T>(
+          careful_mean_var_gradient(plain, dy, dz, number, mean.number[0], mean.number[1], length, unbiased));
     };
     for_each_in_sequences(executor, sequences, row_size, write);
   }

@@ -388,6 +388,33 @@ struct Kernel<SequenceMeanVar> {
   }
 };
 
+/// What some gradients of a sequence are computed from.
+template <class T>
+struct MeanVarOfSequence {
+  using A = Accumulator<T>;
+
+  const T* dmean;
+  const T* dvariance;
+  const A* mean;
+  const A* error;
+  std::int64_t row_size, rows;
+  bool unbiased;
+
+  /// The gradients of `some` numbers, the first of which is in `column`: those that have overflowed are computed again.
+  [[gnu::noinline]] Vector<A> gradients(Vector<A> found, Vector<A> some, std::int64_t count,
+                                        std::int64_t column) const {
+    alignas(64) A result[Vector<A>::size], number[Vector<A>::size];
+    found.store_aligned(result);
+    some.store_aligned(number);
+    for (std::int64_t k = 0; k < count; ++k) {
+      const std::int64_t at = (column + k) % row_size;
+      result[k] = careful_mean_var_gradient(result[k], static_cast<A>(dmean[at]), static_cast<A>(dvariance[at]),
+                                            number[k], mean[at], error[at], rows, unbiased);
+    }
+    return Vector<A>::load_aligned(result);
+  }
+};
+
 template <>
 struct Kernel<SequenceMeanVarGrad> {
   template <class T>
@@ -408,6 +435,10 @@ struct Kernel<SequenceMeanVarGrad> {
         },
         [](std::int64_t, std::int64_t) {});
     const cpu::MomentsArithmetic arithmetic;
+    const auto of_sequence_at = [&](std::int64_t i) {
+      const std::int64_t at = i * row_size, length = sequences.length(i);
+      return cpu::MeanVarOfSequence<T>{dmean + at, dvariance + at, mean + at, error + at, row_size, length, unbiased};
+    };
     const auto write_scalars = [&](std::int64_t i, std::int64_t begin, std::int64_t end, std::int64_t) {
       const std::int64_t length = sequences.length(i);
       const A of_squares = A{2} / static_cast<A>(squares_divisor(length, unbiased));
@@ -418,8 +449,11 @@ struct Kernel<SequenceMeanVarGrad> {
       T* const to = dx + sequences.begin(i);
       for (std::int64_t row = begin; row < end; row += cpu::lanes<T>) {
         const std::int64_t count = std::min(end - row, cpu::lanes<T>);
-        const cpu::Vector<A> distance = (cpu::load_vector(from + row, count) - center) - rest;
-        cpu::store_first(to + row, share + arithmetic.product(factor, distance), count, 0);
+        const cpu::Vector<A> some = cpu::load_vector(from + row, count);
+        cpu::Vector<A> found = share + arithmetic.product(factor, (some - center) - rest);
+        if (!cpu::all_finite(found)) [[unlikely]]
+          found = of_sequence_at(i).gradients(found, some, count, 0);
+        cpu::store_first(to + row, found, count, 0);
       }
     };
     const auto write = [&](std::int64_t i, std::int64_t begin, std::int64_t end, std::int64_t, int thread) {
@@ -440,8 +474,12 @@ struct Kernel<SequenceMeanVarGrad> {
       factor.set(widened, [&](const cpu::Vector<A>& dy, std::int64_t) { return arithmetic.product(dy, of_squares); });
       const std::int64_t before = (sequences.begin(i) + begin) * row_size;
       cpu::for_each_vector<T>(end - begin, row_size, [&](std::int64_t at, std::int64_t count, std::int64_t column) {
-        const cpu::Vector<A> distance = (cpu::load_vector(x + before + at, count) - center(column)) - rest(column);
-        cpu::store_first(dx + before + at, share(column) + arithmetic.product(factor(column), distance), count, 0);
+        const cpu::Vector<A> some = cpu::load_vector(x + before + at, count);
+        const cpu::Vector<A> distance = (some - center(column)) - rest(column);
+        cpu::Vector<A> found = share(column) + arithmetic.product(factor(column), distance);
+        if (!cpu::all_finite(found)) [[unlikely]]
+          found = of_sequence_at(i).gradients(found, some, count, column);
+        cpu::store_first(dx + before + at, found, count, 0);
       });
     };
     const std::int64_t row_bytes = lod::detail::bytes_of<T>(2, row_size);
