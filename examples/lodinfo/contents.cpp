@@ -97,8 +97,9 @@ std::string first_bytes(const std::string& path, std::size_t count) {
 }  // namespace
 
 Opened open(const std::string& path) {
-  const fs::file_status status = fs::status(path);
-  if (!fs::exists(status)) throw std::system_error(ENOENT, std::generic_category(), path);
+  std::error_code error;
+  const fs::file_status status = fs::status(path, error);
+  if (!fs::exists(status)) throw std::system_error(error, path);
   if (fs::is_directory(status)) return opened_as(folder, path);
   if (!fs::is_regular_file(status)) throw std::runtime_error("not a regular file");
 

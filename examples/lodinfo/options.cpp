@@ -174,6 +174,8 @@ Options read_options(const std::vector<std::string>& arguments) {
     options.other_file = operands[1];
     operands.erase(operands.begin() + 1);
   }
+  // An empty name is that of a variable of the shell which has none.
+  if (operands[0].empty() || (options.diff && options.other_file.empty())) throw UsageError("no file was named");
   if (options.svg && operands.size() < 2) throw UsageError("--svg needs a variable");
   if (options.dot && operands.size() > 1) throw UsageError("--dot takes a file alone");
   if (operands.size() > 3) throw UsageError("more than a file, a variable and a branch");

@@ -99,6 +99,8 @@ class CommandLine(LodInfo):
     def test_what_is_wrong_is_said(self) -> None:
         for arguments, what in (
             ((), "no file was named"),
+            (("",), "no file was named"),
+            (("--diff", "array.npy", ""), "no file was named"),
             (("--what", "array.npy"), "there is no option --what"),
             (("--all=yes", "array.npy"), "there is no option --all=yes"),
             (("array.npy", "array", "0", "1"), "more than a file, a variable and a branch"),
@@ -135,6 +137,9 @@ class CommandLine(LodInfo):
 
     def test_files_that_cannot_be_read_are_named(self) -> None:
         self.assertIn("missing.lod: No such file or directory", self.fails(1, "missing.lod"))
+        self.path("loop").symlink_to("loop")
+        for arguments in (("loop",), ("--diff", "loop", "array.npy")):
+            self.assertEqual("lodinfo: loop: Too many levels of symbolic links\n", self.fails(1, *arguments))
         self.assertIn("/dev/null: not a regular file", self.fails(1, "/dev/null"))
         os.mkfifo(self.path("pipe"))
         self.assertIn("pipe: not a regular file", self.fails(1, "pipe"))
