@@ -4,6 +4,7 @@
 #include "programs/one_operator.hpp"
 #include "programs/other_libraries.hpp"
 #include "support/count_allocations.hpp"
+#include "support/decimal_comma.hpp"
 
 #include <doctest/doctest.h>
 
@@ -923,6 +924,12 @@ TEST_CASE("fill_constant and its kin, shape, assign_value, one_hot") {
                                     {attr("shape", std::vector<std::int64_t>{1}), attr("dtype", 3),
                                      attr("str_value", std::string("9007199254740993"))})[0]) == Ids{9007199254740993});
   CHECK_THROWS_AS(apply("fill_constant", {}, {"Out"}, {attr("str_value", std::string("one"))}), InvalidProgram);
+  {
+    const lod_test::DecimalComma locale;
+    const auto half =
+        apply("fill_constant", {}, {"Out"}, {attr("shape", Ids{1}), attr("str_value", std::string("0.5"))});
+    CHECK(numbers<float>(half[0]) == Floats{0.5f});
+  }
   const auto like = [](const AnyLoDTensor& x) {
     return apply("fill_constant_batch_size_like", {{"Input", {x}}}, {"Out"},
                  {attr("shape", std::vector<int>{-1, 2})})[0]

@@ -3,6 +3,7 @@
 // run what each operator takes. That each
 // operator gives what its rule says is checked where operators are tested (one_operator.hpp).
 #include "programs/one_operator.hpp"
+#include "support/decimal_comma.hpp"
 #include "support/operator_samples.hpp"
 #include <lod/program/trace.hpp>
 
@@ -411,4 +412,7 @@ TEST_CASE("Trace notes time and bytes of each operator, those of inner blocks in
   CHECK(table.find("100.0%       11 ") != table.npos);
   CHECK(json.find("\"name\":\"while\",\"args\":{\"operator\":\"block 0, operator 2 'while'\",\"bytes\":") != json.npos);
   CHECK(json.find("Y: 'two \\\"\\u0001\\\"'") != json.npos);
+  const lod_test::DecimalComma locale;
+  CHECK(trace.table() == table);
+  CHECK(trace.json() == json);
 }

@@ -12,6 +12,7 @@
 #include <lod/core/target.hpp>
 
 #include <algorithm>
+#include <charconv>
 #include <chrono>
 #include <cstddef>
 #include <cstdint>

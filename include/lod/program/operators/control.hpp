@@ -18,7 +18,7 @@
 #include <lod/program/variable.hpp>
 
 #include <algorithm>
-#include <array>
+#include <charconv>
 #include <cstddef>
 #include <cstdint>
 #include <cstdio>
@@ -168,6 +168,11 @@ RunOperator<E> is_empty(const OperatorArguments& op) {
   };
 }
 
+/// A number as by printf's %g, whatever the locale.
+inline std::string short_number(double number) {
+  char text[64];
+  return {text, std::to_chars(text, text + sizeof text, number, std::chars_format::general, 6).ptr};
+}
 /// Writes the text of the operator `print`: that of PaddlePaddle without place and layout, which are always the same.
 struct TensorPrinter {
   std::string message;
@@ -205,14 +210,13 @@ struct TensorPrinter {
       std::size_t count = values.size();
       if (most >= 0) count = std::min(count, static_cast<std::size_t>(most));
       for (std::size_t i = 0; i < count; ++i) {
-        std::array<char, 64> digits{};
         const auto value = values[i];
+        all += i == 0 ? "" : " ";
         if constexpr (requires { static_cast<double>(value); }) {
-          std::snprintf(digits.data(), digits.size(), "%s%g", i == 0 ? "" : " ", static_cast<double>(value));
+          all += short_number(static_cast<double>(value));
         } else {  // a complex number
-          std::snprintf(digits.data(), digits.size(), "%s(%g,%g)", i == 0 ? "" : " ", value.real(), value.imag());
+          all += "(" + short_number(value.real()) + "," + short_number(value.imag()) + ")";
         }
-        all += digits.data();
       }
     });
     return all + "]\n";

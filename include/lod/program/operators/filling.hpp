@@ -17,6 +17,8 @@
 #include <lod/program/operators/shapes.hpp>
 #include <lod/program/operators/wide.hpp>
 
+#include <locale.h>  // newlocale
+
 #include <algorithm>
 #include <array>
 #include <charconv>
@@ -30,6 +32,11 @@
 
 namespace lod::inline LOD_INTERFACE::inline LOD_TARGET::operators_of_programs {
 
+/// As std::strtod, whatever the locale.
+inline double number_of(const char* text, char** end) noexcept {
+  static const locale_t classic = ::newlocale(LC_ALL_MASK, "C", nullptr);
+  return classic ? ::strtod_l(text, end, classic) : std::strtod(text, end);
+}
 /// The number that an operator fills a tensor with: `str_value`, which is exact, if there is one; otherwise `value`.
 inline Scalar filling_of(const OperatorArguments& op) {
   const std::string text = op.attr("str_value", "");
@@ -38,7 +45,7 @@ inline Scalar filling_of(const OperatorArguments& op) {
   if (const auto* const end = text.data() + text.size(); std::from_chars(text.data(), end, integer).ptr == end)
     return integer;
   char* end = nullptr;
-  const double real = std::strtod(text.c_str(), &end);
+  const double real = number_of(text.c_str(), &end);
   if (end != text.c_str() + text.size()) op.refuse_attr("str_value", "a number");
   return real;
 }
