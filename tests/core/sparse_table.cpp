@@ -154,6 +154,13 @@ TEST_CASE("SparseTable: where there is no room, nothing appears; reserve makes s
   CHECK(table.ids() == Numbers{4, 2, 9, 8});
   CHECK(numbers_of(table.get(Numbers{4, 8})) == std::vector<float>{4, 4, 8, 8});
   CHECK_THROWS_WITH_AS(SparseTable<float>({2}, -1), "SparseTable: capacity -1, expected 0 or more", lod::ShapeMismatch);
+  for (const std::int64_t capacity : {std::int64_t{1} << 62, std::int64_t{1} << 60}) {
+    const std::string expected = "SparseTable: capacity " + std::to_string(capacity) + " for rows of shape {3}: ";
+    CHECK_THROWS_WITH_AS(SparseTable<float>({3}, capacity), doctest::Contains(expected.c_str()), lod::ShapeMismatch);
+    SparseTable<float> some({3}, 1);
+    CHECK_THROWS_WITH_AS(some.reserve(capacity), doctest::Contains(expected.c_str()), lod::ShapeMismatch);
+    CHECK(some.capacity() == 1);
+  }
   CHECK_THROWS_AS(SparseTable<float>({2}, INT64_MAX), lod::ShapeMismatch);
   CHECK_THROWS_AS(SparseTable<float>({2}, 0).get(Numbers{1}), lod::OutOfRange);
 }
@@ -451,6 +458,24 @@ TEST_CASE("UniformRow: a limit that the elements cannot hold is refused, and add
   SparseTable<std::int8_t, lod::Cpu, lod::UniformRow> table({50}, 4, {.limit = 127.5});
   table.get({7});
   CHECK(*std::max_element(table.value().values().begin(), table.value().values().end()) > 64);
+}
+
+TEST_CASE_TEMPLATE("UniformRow: float16 and bfloat16 are below the limit, not below its negative", T, lod::float16,
+                   lod::bfloat16) {
+  for (const double limit : {0.1, 0.5, 1.0, 3e-8, 0.0}) {
+    CAPTURE(limit);
+    SparseTable<T, lod::Cpu, lod::UniformRow> table({5000}, 4, {.limit = limit});
+    bool within = true;
+    double most = 0;
+    const auto rows = table.get(Numbers{1, 2, 3, 4});
+    for (const T number : rows.values()) {
+      const auto value = static_cast<double>(number);
+      within = within && value >= -limit && (value < limit || limit == 0);
+      most = std::max(most, value);
+    }
+    CHECK(within);
+    CHECK(most >= 0.9 * limit - 6e-8);
+  }
 }
 
 TEST_CASE("UniformRow: numbers below the limit, by id and seed alone, of which none repeats or stands out") {

@@ -134,7 +134,9 @@ struct ZeroRow {
 };
 
 /// New rows are random numbers, evenly distributed over [-limit, limit), of integers those without their fractions: the
-/// same ones for the same seed and id, whichever rows there are already, and on any number of processes.
+/// same ones for the same seed and id, whichever rows there are already, and on any number of processes. They are
+/// rounded to the nearest T; float16 and bfloat16 not beyond, nor to the limit. Of floats, about one in 2^26 is the
+/// limit, which is rounded, too, and may so be a bit greater than the number given.
 struct UniformRow {
   std::uint64_t seed = 1;
   double limit = 0.1;
@@ -152,7 +154,17 @@ struct UniformRow {
       // Exact but for the product, so that no compiler's flags change it.
       const double number = static_cast<double>(random.bits(i / 4)[i % 4]) * 0x1p-31 - 1;
       row[i] = static_cast<T>(limit * number);
+      if constexpr (detail::Half<T>) row[i] = below_limit(row[i]);
     }
+  }
+
+ private:
+  /// What rounding has brought to the limit, or beyond either one, is the next number towards 0.
+  template <class T>
+  LOD_TAGGED T below_limit(T rounded) const noexcept {
+    const double sign = limit < 0 ? -1 : 1, number = sign * static_cast<double>(rounded), most = sign * limit;
+    const bool is_within = number < most && number >= -most;
+    return is_within || most == 0 ? rounded : T::from_bits(static_cast<std::uint16_t>(rounded.bits() - 1));
   }
 };
 
@@ -182,7 +194,7 @@ class SparseTable<T, Cpu, Initialize> {
   /// No rows, and room for `capacity` rows. Throws ShapeMismatch for a negative capacity, and if sizes overflow.
   LOD_TAGGED SparseTable(const Shape& row_shape, std::int64_t capacity, Initialize initialize = Initialize(),
                          std::pmr::memory_resource* resource = Cpu::default_resource())
-      : rows_(Shape(checked(capacity), row_shape), uninitialized, resource), initialize_(std::move(initialize)) {}
+      : rows_(room_for(checked(capacity), row_shape, resource)), initialize_(std::move(initialize)) {}
 
   LOD_TAGGED SparseTable(const SparseTable&) = default;
   LOD_TAGGED SparseTable(SparseTable&&) = default;
@@ -234,7 +246,7 @@ class SparseTable<T, Cpu, Initialize> {
   /// Makes room for at least `capacity` rows. Rows move, and views of them become invalid.
   LOD_TAGGED void reserve(std::int64_t capacity) {
     if (capacity <= this->capacity()) return;
-    LoDTensor<T, Cpu> rows(Shape(capacity, row_shape()), uninitialized, rows_.resource());
+    LoDTensor<T, Cpu> rows = room_for(capacity, row_shape(), rows_.resource());
     std::copy_n(rows_.data(), size() * row_size(), rows.data());
     rows_ = std::move(rows);
   }
@@ -341,6 +353,15 @@ class SparseTable<T, Cpu, Initialize> {
       throw ShapeMismatch(detail::text({"SparseTable: capacity ", capacity, ", expected 0 or more"}));
     }
     return capacity;
+  }
+  LOD_TAGGED static LoDTensor<T, Cpu> room_for(std::int64_t capacity, const Shape& row_shape,
+                                               std::pmr::memory_resource* resource) {
+    try {
+      return LoDTensor<T, Cpu>(Shape(capacity, row_shape), uninitialized, resource);
+    } catch (const ShapeMismatch& error) {
+      throw ShapeMismatch(detail::text(
+          {"SparseTable: capacity ", capacity, " for rows of shape ", to_string(row_shape), ": ", error.what()}));
+    }
   }
   static constexpr Shape scalar_row{};
   LOD_TAGGED static LoDTensorView<const std::int64_t, Cpu> plain(std::span<const std::int64_t> ids) noexcept {
