@@ -42,7 +42,7 @@ struct Im2SequenceOptions {
   std::array<std::int64_t, 2> strides = {1, 1};         ///< from one patch to the next, down and to the right
   std::array<std::int64_t, 4> paddings = {0, 0, 0, 0};  ///< zeros around an image: above, left, below, right
   /// Height and width of the original contents of each image, before it was scaled down by `out_strides` and padded to
-  /// the common size. Empty: all images are full.
+  /// the common size: patches are counted by them. Empty: all images are full.
   std::span<const std::int64_t> real_sizes = {};
   std::array<std::int64_t, 2> out_strides = {1, 1};  ///< the divisors of real sizes, rounded up
 };
@@ -230,9 +230,10 @@ struct Declared<op::im2sequence_grad>
 /// they have levels, for example as frames of films, the result has one more.
 ///
 /// There are (height + above + below - kernel height) / stride + 1 patches below each other, rounded down, none if the
-/// patch is larger than the padded image; side by side likewise. With `real_sizes`, an image has only those patches
-/// that begin within its original contents; they may extend beyond. Semantics: PaddlePaddle's im2sequence, except that
-/// real sizes also apply to a single image.
+/// patch is larger than the padded image; side by side likewise. With `real_sizes`, an image has as many patches as one
+/// of its real size, divided by `out_strides` and rounded up, would have with these paddings, from the same place on:
+/// the last of them may reach beyond its contents, where they have what the image has there, not zeros. Semantics:
+/// PaddlePaddle's im2sequence, except that real sizes also apply to a single image.
 ///
 /// One pass. `y` must not overlap the images. Throws ShapeMismatch unless an image has three dimensions, and for a
 /// wrong number of real sizes; OutOfRange for kernels or strides under 1, negative paddings, and real sizes beyond the
