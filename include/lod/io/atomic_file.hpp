@@ -86,7 +86,7 @@ class AtomicFile {
   /// Opens the temporary file. Throws std::system_error, also if `path` leads, directly or through links, to anything
   /// but a regular file, or through the system's links to what a process has open (/dev/stdout): these are not
   /// replaced.
-  explicit AtomicFile(std::string path, bool wait_for_disk = true)
+  explicit AtomicFile(const std::string& path, bool wait_for_disk = true)
       : AtomicFile(OpenFolder::of(path), path, wait_for_disk, O_WRONLY) {}
   /// The same in an open folder, or in one that is in it. For AtomicFiles, whose folder it is.
   AtomicFile(std::shared_ptr<const OpenFolder> folder, const std::string& path)
@@ -137,8 +137,8 @@ class AtomicFile {
  private:
   friend class AtomicFiles;
 
-  AtomicFile(std::shared_ptr<const OpenFolder> folder, const std::string& path, bool wait_for_disk, int open_for)
-      : path_(path),
+  AtomicFile(std::shared_ptr<const OpenFolder> folder, std::string path, bool wait_for_disk, int open_for)
+      : path_(std::move(path)),
         wait_for_disk_(wait_for_disk),
         folder_(std::move(folder)),
         name_(path_.substr(folder_->prefix.size())),
