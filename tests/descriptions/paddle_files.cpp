@@ -420,6 +420,8 @@ TEST_CASE("load_model, save_model: whether a file is there is not guessed where 
   check_file_refused<std::system_error>([&] { paddle::load_model(folder.path()); },
                                         "look up '" + (folder / "__params__") + "': Too many levels of symbolic links");
 
+  check_file_refused<std::system_error>([&] { paddle::save_model(folder / "none/model", model); },
+                                        "create '" + (folder / "none/model.pdmodel") + "': No such file or directory");
   const lod_test::FailingCalls failing("stat", EACCES, 0, 3);
   check_file_refused<std::system_error>([&] { paddle::load_model(folder / "model"); },
                                         "look up '" + (folder / "model") + "': Permission denied");

@@ -385,8 +385,9 @@ LOD_TAGGED inline Model load_model(const std::string& path) {
 /// are then still there.
 LOD_TAGGED inline void save_model(const std::string& path, const Model& model) {
   const detail::Stream program{.before = encode(model.program), .values = {}, .after = {}};
-  detail::AtomicFiles files(path);
-  files.add(path + ".pdmodel", [&](detail::AtomicFile& file) { program.write_to(file); });
+  const std::string program_path = path + ".pdmodel";
+  detail::AtomicFiles files(program_path);
+  files.add(program_path, [&](detail::AtomicFile& file) { program.write_to(file); });
   detail::add_parameters(files, path + ".pdiparams", model.parameters, detail::parameters_of(model.program));
   files.commit();
 }
