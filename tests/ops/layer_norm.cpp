@@ -344,6 +344,50 @@ TEST_CASE("layer_norm, rms_norm and their gradients: NaN and infinity stay in th
   });
 }
 
+TEST_CASE_TEMPLATE("layer_norm_grad, rms_norm_grad: rows of subnormal numbers, and of the greatest, without an epsilon",
+                   T, float, double, lod::bfloat16) {
+  constexpr bool wide = std::is_same_v<T, double>;
+  Engine engine(first_seed());
+  for (const std::int64_t size : {2, 5, 40, 600}) {
+    CAPTURE(size);
+    auto x = small_integers<T>(engine, {7, size});
+    for (std::int64_t row = 0; row < 7; ++row) x.row(row)[0] = static_cast<T>(9.F);  // none of the others
+    const auto dy = real_numbers<T>(engine, {7, size});
+    const auto scale = real_numbers<T>(engine, {size});
+    const auto times = [](LoDTensor<T> numbers, int exponent) {
+      for (T& number : numbers.values()) number = static_cast<T>(std::ldexp(static_cast<double>(number), exponent));
+      return numbers;
+    };
+    // The factor of gradients is beyond the range, or subnormal; the gradients of these dy are not.
+    const int least = wide ? -1074 : std::is_same_v<T, float> ? -149 : -133, most = wide ? 1019 : 123;
+    for (const auto& [exponent, of_dy] : {std::pair{least, wide ? -500 : -60}, std::pair{most, wide ? 500 : 60}}) {
+      CAPTURE(exponent);
+      const auto extreme = times(x, exponent), scaled_dy = times(dy, of_dy);
+      for_each_executor([&](const auto& executor) {
+        const auto check = [&](const LoDTensor<T>& found, const LoDTensor<T>& expected) {
+          bool same = true;
+          for (std::size_t i = 0; i < found.values().size(); ++i) {
+            const double number = std::ldexp(static_cast<double>(found.values()[i]), exponent - of_dy);
+            const auto usual = static_cast<double>(expected.values()[i]);
+            same = same && std::fabs(number - usual) <= (wide ? 1e-13 : std::is_same_v<T, float> ? 1e-5 : 1e-2);
+          }
+          CHECK(same);
+        };
+        check(lod::layer_norm_grad(executor, scaled_dy, extreme, {.scale = &scale, .epsilon = 0}).dx,
+              lod::layer_norm_grad(executor, dy, x, {.scale = &scale, .epsilon = 0}).dx);
+        check(lod::rms_norm_grad(executor, scaled_dy, extreme, {.epsilon = 0}).dx,
+              lod::rms_norm_grad(executor, dy, x, {.epsilon = 0}).dx);
+      });
+      const auto alone = lod::layer_norm_grad(lod::CpuExecutor(1), scaled_dy, extreme, {.scale = &scale, .epsilon = 0});
+      for_each_executor([&](const auto& executor) {
+        const auto d = lod::layer_norm_grad(executor, scaled_dy, extreme, {.scale = &scale, .epsilon = 0});
+        CHECK(same_bits(d.dx, alone.dx));
+        CHECK(same_bits(d.dscale, alone.dscale));
+      });
+    }
+  }
+}
+
 TEST_CASE("layer_norm, rms_norm: in place, into a view, and without memory the second time") {
   Engine engine(10);
   on_counting_executors([&](const auto& check, const lod::CpuExecutor& executor, CountingResource& resource) {

@@ -37,6 +37,13 @@ struct RowStatistics {
   LOD_HOST_DEVICE A normalised(A x) const { return fused(fused(x, scale, -center), factor, shift); }
   /// The factor of gradients.
   LOD_HOST_DEVICE A of_gradient() const { return factor * scale; }
+  /// Whether that is beyond the range of an A, or so small that digits are lost: then `gradient` multiplies by one
+  /// after the other.
+  LOD_HOST_DEVICE bool is_extreme() const {
+    constexpr auto least_normal = static_cast<A>(std::same_as<A, double> ? 0x1p-1022 : 0x1p-126);
+    return scale != A{1} && is_finite(factor) && !(is_finite(of_gradient()) && of_gradient() >= least_normal);
+  }
+  LOD_HOST_DEVICE A gradient(A of_normal) const { return of_normal * factor * scale; }
 };
 
 /// The number that distances are taken from first; read(i) reads number i.

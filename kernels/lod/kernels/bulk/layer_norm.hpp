@@ -149,9 +149,10 @@ struct DifferentiateRow {
     const A size = static_cast<A>(row_size), weighed = sums.number[1] / size;
     const A mean = centred ? sums.number[0] / size : -A{};  // nothing is subtracted, not even from a negative zero
     T* const to = dx + row * row_size;
+    const bool extreme = found.is_extreme();
     lanes.template for_each_row<0>(row_size, [&](std::int64_t i, int) {
       const A part = fused(-found.normalised(number(i)), weighed, of_normal(i) - mean);
-      to[i] = static_cast<T>(part * found.of_gradient());
+      to[i] = static_cast<T>(extreme ? found.gradient(part) : part * found.of_gradient());
     });
   }
 };

@@ -307,6 +307,10 @@ struct NormGradients {
         for (; k + 4 <= rows; k += 4) differentiate<4, false>(found + k, at + k * row_size, to);
         for (; k < rows; ++k) differentiate<1, false>(found + k, at + k * row_size, to);
       }
+      for (k = 0; k < rows; ++k) {
+        if (found[k].statistics.is_extreme()) [[unlikely]]
+          write_extreme_row(found[k], at + k * row_size);
+      }
     }
     if (narrow) sum_stored_leaf<A>(ContiguousRows<A>{block, size, computed_scratch(size)}, 0, count, size, to);
   }
@@ -339,6 +343,17 @@ struct NormGradients {
     store<A>(means, group.sums_of_first(rows) / size);
     store<A>(weighed, group.sums_of_second(rows) / size);
     for (std::int64_t row = 0; row < rows; ++row) found[row] = {group.of_row(row), means[row], weighed[row]};
+  }
+
+  /// Writes dx of a row again, whose factor is out of range.
+  [[gnu::noinline]] void write_extreme_row(const OfRow& row, std::int64_t at) const {
+    for (std::int64_t i = 0; i < row_size; ++i) {
+      A part = static_cast<A>(dy[at + i]);
+      if constexpr (with_scale) part = MomentsArithmetic().product(part, static_cast<A>(scale[i]));
+      if constexpr (centred) part -= row.mean;
+      const A normal = row.statistics.normalised(static_cast<A>(x[at + i]));
+      dx[at + i] = static_cast<T>(row.statistics.gradient(fused(-normal, row.weighed, part)));
+    }
   }
 
   /// What a row's vectors are computed with.
