@@ -216,6 +216,31 @@ TEST_CASE("ctc_loss and its gradient: forbidden classes, numbers at the ends of 
   });
 }
 
+TEST_CASE_TEMPLATE("ctc_loss: numbers near the greatest, of which none makes labels impossible", T, float, double,
+                   lod::bfloat16) {
+  const T most = lod::Scalar(std::numeric_limits<T>::max()).to<T>(),
+          third = static_cast<T>(static_cast<double>(most) / 3);
+  const T inf = static_cast<T>(std::numeric_limits<float>::infinity()), zero{}, middle = static_cast<T>(0.5F);
+  const T three = static_cast<T>(3.F);
+  const double infinite = std::numeric_limits<double>::infinity();
+  // A loss of 4/3 of the greatest number; one that small logits decide; one without a path, for want of frames.
+  const auto x = LoDTensor<T>::from_values(
+      LoD::from_lengths({{1, 2, 1, 1}}), {3},
+      {third, -most, third, middle, three, zero, third, middle, -third, zero, zero, zero, zero, -inf, zero});
+  const auto labels = LoDTensor<std::int64_t>::from_values(LoD::from_lengths({{1, 1, 2, 1}}), {}, {1, 2, 1, 2, 1});
+  for_each_executor([&](const auto& executor) {
+    for (const bool zero_infinity : {false, true}) {
+      const auto y = lod::ctc_loss(executor, x, labels, {.zero_infinity = zero_infinity});
+      const double impossible = zero_infinity ? 0 : infinite;
+      CHECK(static_cast<double>(y.data()[0]) == infinite);
+      CHECK(static_cast<double>(y.data()[1]) ==
+            doctest::Approx(std::log(std::exp(0.5) + std::exp(3) + 1)).epsilon(0.01));
+      CHECK(static_cast<double>(y.data()[2]) == impossible);
+      CHECK(static_cast<double>(y.data()[3]) == impossible);
+    }
+  });
+}
+
 TEST_CASE("ctc_loss and its gradient: wrong arguments") {
   const lod::CpuExecutor executor(1);
   const LoDTensor<float> x(LoD::from_lengths({{2, 1}}), {3}), plain({3, 3}), dy({2});

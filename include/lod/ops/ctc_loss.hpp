@@ -116,7 +116,8 @@ struct Declared<op::ctc_loss_grad> : Takes<Tensor, Tensor, Ids>, With<CtcLossOpt
 ///
 /// Labels are classes, one scalar each. No path spells labels that include a blank, nor more labels than there are
 /// frames, where two equal labels in a row need one more frame between them: the result is then infinite, or 0 with
-/// `zero_infinity`. Without labels the only path is all blanks; without frames as well, its probability is 1.
+/// `zero_infinity`. A loss beyond the greatest number of finite logits is infinite with it, too. Without labels the
+/// only path is all blanks; without frames as well, its probability is 1.
 ///
 /// Computed with logarithms that are kept near 0, so that logits of any magnitude and long sequences neither overflow
 /// nor lose digits; float16 and bfloat16 are computed as float. -inf forbids a class in a frame; +inf counts as the

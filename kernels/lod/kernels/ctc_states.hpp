@@ -29,6 +29,15 @@ struct CtcStates {
     const std::int64_t label = labels[state / 2];
     return label == blank ? -1 : label;
   }
+  /// Whether there are frames enough to spell the labels, and no label is the blank.
+  LOD_HOST_DEVICE bool can_be_spelled() const {
+    std::int64_t needed = label_count;
+    for (std::int64_t i = 0; i < label_count; ++i) {
+      if (labels[i] == blank) return false;
+      if (i > 0 && labels[i] == labels[i - 1]) ++needed;
+    }
+    return needed <= frames;
+  }
   /// Whether a path may come from the state two before it.
   LOD_HOST_DEVICE bool skips_to(std::int64_t state) const {
     return state % 2 != 0 && state > 1 && labels[state / 2] != labels[state / 2 - 1];

@@ -10,6 +10,7 @@
 #include <lod/kernels/bulk/path_scores.hpp>
 #include <lod/kernels/ctc_states.hpp>
 #include <lod/kernels/path_likelihood.hpp>
+#include <lod/kernels/scaled_ctc.hpp>
 #include <lod/ops/ctc_loss.hpp>
 #include <lod/ops/staging.hpp>
 
@@ -70,21 +71,27 @@ struct CtcLossOfSequence {
     A* const own = scores + 4 * batch.label_sequences.begin(i) + 2 * i;
     const A nothing = no_path<A>;
     A last = states.label_count == 0 ? A{} : nothing;
-    PathLikelihood likelihood;
+    PathLikelihood likelihood(most_plain_score<A>);
+    bool extreme = false;
     if (states.frames > 0) {
       last = ctc_scores(
           lanes, states, [&](std::int64_t t) { return own + t % 2 * states.count(); },
           [&](std::int64_t t, A shift) {
             const A all = ctc_log_sum(lanes, states, t);
             likelihood.add_row(0, static_cast<double>(shift), static_cast<double>(all));
+            extreme |= std::fabs(shift) > most_plain_score<A>;
           });
     }
+    lanes.meet();  // all have read the scores of the last frame
     if (!lanes.is_first()) return;
-    if (last == nothing) {
-      y[i] = static_cast<T>(zero_infinity ? A{} : -nothing);
-    } else {
-      y[i] = static_cast<T>(0 - likelihood.total(static_cast<double>(last), 0));
+    double loss = 0 - likelihood.total(static_cast<double>(last), 0);
+    bool is_possible = last != nothing;
+    if (states.frames > 0 && (extreme || likelihood.is_extreme(static_cast<double>(last))) && states.can_be_spelled()) {
+      const ScaledLoss found = ScaledCtc<T>{states}.loss(own, states.count());
+      loss = found.loss;
+      is_possible = found.is_possible;
     }
+    y[i] = static_cast<T>(is_possible ? loss : zero_infinity ? 0 : -static_cast<double>(nothing));
   }
 };
 

@@ -11,6 +11,7 @@
 #include <lod/kernels/cpu/vector.hpp>
 #include <lod/kernels/ctc_states.hpp>
 #include <lod/kernels/path_likelihood.hpp>
+#include <lod/kernels/scaled_ctc.hpp>
 #include <lod/ops/ctc_loss.hpp>
 
 #include <algorithm>
@@ -158,18 +159,24 @@ struct Kernel<CtcLoss> {
       const CtcStates<T> states = batch[i];
       const cpu::CtcPaths<T> paths(states, 2, scratch(thread));
       A last = states.label_count == 0 ? A{} : nothing;
-      PathLikelihood likelihood;
+      PathLikelihood likelihood(most_plain_score<A>);
+      bool extreme = false;
       for (std::int64_t t = 0; t < states.frames; ++t) {
         const A shift = paths.next_scores(t, t == 0 ? nullptr : paths.row((t - 1) % 2), paths.row(t % 2));
         const A all = cpu::log_sum_of_row(states.logits + t * classes, classes).total();
         likelihood.add_row(0, static_cast<double>(shift), static_cast<double>(all));
+        extreme |= std::fabs(shift) > most_plain_score<A>;
       }
       if (states.frames > 0) last = paths.log_sum_of_last(paths.row((states.frames - 1) % 2));
-      if (last == nothing) {
-        y[i] = static_cast<T>(options.zero_infinity ? A{} : -nothing);
-      } else {
-        y[i] = static_cast<T>(0 - likelihood.total(static_cast<double>(last), 0));
+      double loss = 0 - likelihood.total(static_cast<double>(last), 0);
+      bool is_possible = last != nothing;
+      if (states.frames > 0 && (extreme || likelihood.is_extreme(static_cast<double>(last))) && states.can_be_spelled())
+          [[unlikely]] {
+        const ScaledLoss found = ScaledCtc<T>{states}.loss(paths.row(0), paths.row(1) - paths.row(0));
+        loss = found.loss;
+        is_possible = found.is_possible;
       }
+      y[i] = static_cast<T>(is_possible ? loss : options.zero_infinity ? 0 : -static_cast<double>(nothing));
     });
   }
 };
