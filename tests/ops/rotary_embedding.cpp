@@ -169,6 +169,30 @@ TEST_CASE("rotary_embedding: products of turned rows depend on their distance al
   });
 }
 
+TEST_CASE("rotary_embedding: negative positions turn back, as exactly as positive ones turn") {
+  Engine engine(first_seed());
+  for (const std::int64_t size : {2, 6, 64}) {
+    CAPTURE(size);
+    const std::vector<std::int64_t> distances = {0, 1, 2, 3, 31, 32, 33, 1000001};
+    auto backwards = distances;
+    for (std::int64_t& position : backwards) position = -position;
+    const auto forth = Positions::from_values(LoD(), {}, distances),
+               back = Positions::from_values(LoD(), {}, backwards);
+    const auto x = real_numbers<double>(engine, LoD::from_lengths({{8}}), {size});
+    // The second number of each pair is mirrored.
+    const auto mirrored = [&](LoDTensor<double> numbers) {
+      for (std::int64_t row = 0; row < 8; ++row) {
+        for (std::int64_t i = size / 2; i < size; ++i) numbers.data()[row * size + i] *= -1;
+      }
+      return numbers;
+    };
+    for_each_executor([&](const auto& executor) {
+      CHECK(same_bits(mirrored(lod::rotary_embedding(executor, mirrored(x), {.positions = &forth})),
+                      lod::rotary_embedding(executor, x, {.positions = &back})));
+    });
+  }
+}
+
 TEST_CASE("rotary_embedding: NaN and infinity spoil their pair alone") {
   auto x = LoDTensor<float>(LoD::from_lengths({{3}}), {36});
   x.fill(1);

@@ -74,14 +74,19 @@ class TurnsOfRow {
   void write(std::int64_t position, A* to) {
     constexpr std::int64_t bits = 5;
     static_assert(std::int64_t{1} << bits == near_positions);
-    const std::int64_t multiple = position >> bits, rest = position & (near_positions - 1), pairs = turns_.pairs;
+    // A negative position is turned back by its distance from 0: the sine of a small angle would lose digits as the
+    // difference of two large ones.
+    const bool is_negative = position < 0;
+    const auto own = static_cast<std::uint64_t>(position), distance = is_negative ? 0 - own : own;
+    const auto multiple = static_cast<std::int64_t>(distance >> bits),
+               rest = static_cast<std::int64_t>(distance & (near_positions - 1)), pairs = turns_.pairs;
     if (multiple != multiple_ || !has_multiple_) {
       cosines_and_sines(turns_.frequencies, pairs, static_cast<double>(multiple) * near_positions, far_, far_ + pairs);
       multiple_ = multiple;
       has_multiple_ = true;
     }
     const double* const near = near_.at(rest);
-    const Vector<double> sign(turns_.back ? -1.0 : 1.0);
+    const Vector<double> sign(turns_.back != is_negative ? -1.0 : 1.0);
     if (pairs < lanes<double>) return put(near, 0, pairs, sign, to);
     for (std::int64_t i = 0; i + lanes<double> <= pairs; i += lanes<double>) put(near, i, lanes<double>, sign, to);
     // The last vector may begin before the others end: what is written twice is the same.
