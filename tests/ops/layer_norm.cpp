@@ -360,7 +360,8 @@ TEST_CASE_TEMPLATE("layer_norm_grad, rms_norm_grad: rows of subnormal numbers, a
     };
     // The factor of gradients is beyond the range, or subnormal; the gradients of these dy are not.
     const int least = wide ? -1074 : std::is_same_v<T, float> ? -149 : -133, most = wide ? 1019 : 123;
-    for (const auto& [exponent, of_dy] : {std::pair{least, wide ? -500 : -60}, std::pair{most, wide ? 500 : 60}}) {
+    for (const auto& exponents : {std::pair{least, wide ? -500 : -60}, std::pair{most, wide ? 500 : 60}}) {
+      const int exponent = exponents.first, of_dy = exponents.second;
       CAPTURE(exponent);
       const auto extreme = times(x, exponent), scaled_dy = times(dy, of_dy);
       for_each_executor([&](const auto& executor) {
