@@ -83,6 +83,11 @@ struct Quotients {};
 namespace lod::inline LOD_INTERFACE::kernel::inline LOD_TARGET {
 /// What losses are multiplied by before they are added up: no sum of them overflows.
 inline constexpr double scale_of_means = 0x1p-32;
+/// The greatest scaled mean, and what rounding may make of it.
+template <class A>
+inline constexpr A greatest_mean = std::numeric_limits<A>::max() * static_cast<A>(scale_of_means);
+template <class A>
+inline constexpr A greatest_rounded_mean = greatest_mean<A> * (1 + 16 * std::numeric_limits<A>::epsilon());
 
 /// One of these numbers.
 template <class A, class Y>
@@ -92,9 +97,7 @@ LOD_HOST_DEVICE Y quotient(const A* a, const A* b, std::int64_t i, const A* divi
   A found = divisor ? a[i] / b[i] / *divisor : a[i] / b[i];
   if (scale != 1) {
     // A mean of numbers is not greater than they are, whatever rounding makes of it.
-    constexpr A greatest = std::numeric_limits<A>::max(), rounded = 1 + 16 * std::numeric_limits<A>::epsilon();
-    const A most = greatest * static_cast<A>(scale);
-    if (found > most && found < most * rounded) found = most;
+    if (found > greatest_mean<A> && found < greatest_rounded_mean<A>) found = greatest_mean<A>;
     found /= static_cast<A>(scale);
   }
   return static_cast<Y>(found);
