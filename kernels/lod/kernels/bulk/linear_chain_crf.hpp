@@ -102,7 +102,8 @@ struct DecodeSequence {
     const std::int64_t begin = chain.sequences.begin(i), end = begin + chain.sequences.length(i);
     if (begin == end) return;
     const std::int64_t tags = chain.tags;
-    bool extreme = chain.has_extreme_weights(lanes) || chain.is_extreme(chain.put_first(lanes, begin));
+    bool extreme = chain.has_extreme_weights(lanes);
+    extreme |= chain.is_extreme(chain.put_first(lanes, begin));  // written in any case: the next row reads it
     for (std::int64_t row = begin + 1; row < end; ++row) {
       const A* const before = chain.scores + (row - 1) * tags;
       const A shift = chain.put_row(lanes, row, [&](std::int64_t j) {
