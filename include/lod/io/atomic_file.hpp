@@ -86,11 +86,11 @@ class AtomicFile {
   /// Opens the temporary file. Throws std::system_error, also if `path` leads, directly or through links, to anything
   /// but a regular file, or through the system's links to what a process has open (/dev/stdout): these are not
   /// replaced.
-  explicit AtomicFile(const std::string& path, bool wait_for_disk = true)
-      : AtomicFile(OpenFolder::of(path), path, wait_for_disk, O_WRONLY) {}
+  explicit AtomicFile(std::string path, bool wait_for_disk = true)
+      : AtomicFile(nullptr, std::move(path), wait_for_disk, O_WRONLY) {}
   /// The same in an open folder, or in one that is in it. For AtomicFiles, whose folder it is.
-  AtomicFile(std::shared_ptr<const OpenFolder> folder, const std::string& path)
-      : AtomicFile(std::move(folder), path, true, O_RDWR) {}
+  AtomicFile(std::shared_ptr<const OpenFolder> folder, std::string path)
+      : AtomicFile(std::move(folder), std::move(path), true, O_RDWR) {}
   AtomicFile(const AtomicFile&) = delete;
   AtomicFile& operator=(const AtomicFile&) = delete;
   /// Removes the file unless it was committed.
@@ -140,7 +140,7 @@ class AtomicFile {
   AtomicFile(std::shared_ptr<const OpenFolder> folder, std::string path, bool wait_for_disk, int open_for)
       : path_(std::move(path)),
         wait_for_disk_(wait_for_disk),
-        folder_(std::move(folder)),
+        folder_(folder ? std::move(folder) : OpenFolder::of(path_)),
         name_(path_.substr(folder_->prefix.size())),
         inner_(name_.substr(0, name_.rfind('/') + 1)) {
     if (name_.size() == inner_.size()) {

@@ -87,7 +87,7 @@ inline constexpr double scale_of_means = 0x1p-32;
 template <class A>
 inline constexpr A greatest_mean = std::numeric_limits<A>::max() * static_cast<A>(scale_of_means);
 template <class A>
-inline constexpr A greatest_rounded_mean = greatest_mean<A> * (1 + 16 * std::numeric_limits<A>::epsilon());
+inline constexpr A greatest_rounded_mean = greatest_mean<A>*(1 + 16 * std::numeric_limits<A>::epsilon());
 
 /// One of these numbers.
 template <class A, class Y>
