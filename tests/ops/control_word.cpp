@@ -30,6 +30,14 @@ struct Computed {
   lod::LoDTensor<T> values;
 };
 
+template <class T>
+void check_same_bits(const std::vector<Computed<T>>& found, const std::vector<Computed<T>>& expected) {
+  for (std::size_t i = 0; i < expected.size(); ++i) {
+    CAPTURE(expected[i].name);
+    CHECK(same_bits(found[i].values, expected[i].values));
+  }
+}
+
 /// What goes through arithmetic, from sequences of which some are shared by threads.
 template <class E, class T>
 std::vector<Computed<T>> compute(const E& executor, const lod::LoDTensor<T>& x, const lod::LoDTensor<T>& scalars,
@@ -140,10 +148,7 @@ TEST_CASE("control word: what operations derive from options is the same for all
           const CallersControl control(rounding, flushes);
           found = compute_of_options(executor, x);
         }
-        for (std::size_t i = 0; i < expected.size(); ++i) {
-          CAPTURE(expected[i].name);
-          CHECK(same_bits(found[i].values, expected[i].values));
-        }
+        check_same_bits(found, expected);
       });
     };
     if constexpr (std::same_as<T, float>) {
@@ -183,10 +188,7 @@ TEST_CASE("control word: results are the same to the last bit for all modes of r
           word_after = control_word();
         }
         CHECK(word_after == word);
-        for (std::size_t i = 0; i < expected.size(); ++i) {
-          CAPTURE(expected[i].name);
-          CHECK(same_bits(found[i].values, expected[i].values));
-        }
+        check_same_bits(found, expected);
       });
     };
     if constexpr (std::same_as<T, float>) {

@@ -13,11 +13,30 @@
 
 #include <algorithm>
 #include <concepts>
+#include <cstddef>
 #include <cstdint>
 #include <limits>
 #include <type_traits>
 
 namespace lod::inline LOD_INTERFACE::kernel::inline LOD_TARGET::cpu {
+
+/// As `load_vector`, as numbers of any type A, of which `count` may be anything: others than the accumulators of T are
+/// converted one by one.
+template <class A, class T>
+inline xsimd::batch<A> load_numbers(const T* x, std::int64_t count, A fill) {
+  constexpr auto all = static_cast<std::int64_t>(xsimd::batch<A>::size);
+  if constexpr (std::same_as<A, Accumulator<T>>) {
+    return load_vector(x, std::min(count, all), fill);
+  } else {
+    alignas(64) A numbers[static_cast<std::size_t>(all)];
+    if (count >= all) {
+      for (std::int64_t i = 0; i < all; ++i) numbers[i] = static_cast<A>(x[i]);
+    } else {
+      for (std::int64_t i = 0; i < all; ++i) numbers[i] = i < count ? static_cast<A>(x[i]) : fill;
+    }
+    return xsimd::batch<A>::load_aligned(numbers);
+  }
+}
 
 /// How many words of 64 bits `sort_numbers` needs for `count` numbers.
 template <class T>

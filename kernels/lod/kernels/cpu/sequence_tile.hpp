@@ -130,6 +130,24 @@ template <class T, class A>
 inline constexpr bool same_numbers = std::same_as<T, A> || (std::integral<T> && std::integral<A> &&
                                                             !std::same_as<T, bool> && sizeof(T) == sizeof(A));
 
+/// As `store`, of numbers of any type A: others than the accumulators of T are converted one by one.
+template <class T, class A>
+inline void store_numbers(T* y, const xsimd::batch<A>& vector,
+                          std::int64_t count = static_cast<std::int64_t>(xsimd::batch<A>::size)) {
+  constexpr auto all = static_cast<std::int64_t>(xsimd::batch<A>::size);
+  if constexpr (std::same_as<A, Accumulator<T>>) {
+    store_first(y, vector, count, 0);
+  } else {
+    alignas(64) A numbers[static_cast<std::size_t>(all)];
+    vector.store_aligned(numbers);
+    if (count == all) {
+      for (std::int64_t i = 0; i < all; ++i) y[i] = static_cast<T>(numbers[i]);
+    } else {
+      for (std::int64_t i = 0; i < count; ++i) y[i] = static_cast<T>(numbers[i]);
+    }
+  }
+}
+
 /// A tile of numbers of type A, by default the type in which T is computed.
 template <class T, class A = Accumulator<T>>
 class SequenceTile {

@@ -232,47 +232,11 @@ inline void store_first(T* y, const Vector<T>& vector, std::int64_t count, std::
   }
 }
 
-/// As `store`, of numbers of any type A: others than the accumulators of T are converted one by one.
-template <class T, class A>
-inline void store_numbers(T* y, const xsimd::batch<A>& vector,
-                          std::int64_t count = static_cast<std::int64_t>(xsimd::batch<A>::size)) {
-  constexpr auto all = static_cast<std::int64_t>(xsimd::batch<A>::size);
-  if constexpr (std::same_as<A, Accumulator<T>>) {
-    store_first(y, vector, count, 0);
-  } else {
-    alignas(64) A numbers[static_cast<std::size_t>(all)];
-    vector.store_aligned(numbers);
-    if (count == all) {
-      for (std::int64_t i = 0; i < all; ++i) y[i] = static_cast<T>(numbers[i]);
-    } else {
-      for (std::int64_t i = 0; i < count; ++i) y[i] = static_cast<T>(numbers[i]);
-    }
-  }
-}
-
 /// For an array that is processed by vectors: the vector from x on, which has `count` <= `lanes<T>` numbers of the
 /// array; as `load_first`.
 template <class T>
 inline Vector<T> load_vector(const T* x, std::int64_t count, Accumulator<T> fill = {}, std::int64_t readable = 0) {
   return count == lanes<T> ? load(x) : load_first(x, count, fill, readable);
-}
-
-/// The same as numbers of any type A, of which `count` may be anything: others than the accumulators of T are converted
-/// one by one.
-template <class A, class T>
-inline xsimd::batch<A> load_numbers(const T* x, std::int64_t count, A fill) {
-  constexpr auto all = static_cast<std::int64_t>(xsimd::batch<A>::size);
-  if constexpr (std::same_as<A, Accumulator<T>>) {
-    return load_vector(x, std::min(count, all), fill);
-  } else {
-    alignas(64) A numbers[static_cast<std::size_t>(all)];
-    if (count >= all) {
-      for (std::int64_t i = 0; i < all; ++i) numbers[i] = static_cast<A>(x[i]);
-    } else {
-      for (std::int64_t i = 0; i < all; ++i) numbers[i] = i < count ? static_cast<A>(x[i]) : fill;
-    }
-    return xsimd::batch<A>::load_aligned(numbers);
-  }
 }
 
 /// Where numbers are finite.
