@@ -466,15 +466,15 @@ TEST_CASE_TEMPLATE("UniformRow: float16 and bfloat16 are below the limit, not be
     CAPTURE(limit);
     SparseTable<T, lod::Cpu, lod::UniformRow> table({5000}, 4, {.limit = limit});
     bool within = true;
-    double most = 0;
+    double greatest = 0;
     const auto rows = table.get(Numbers{1, 2, 3, 4});
     for (const T number : rows.values()) {
       const auto value = static_cast<double>(number);
       within = within && value >= -limit && (value < limit || limit == 0);
-      most = std::max(most, value);
+      greatest = std::max(greatest, value);
     }
     CHECK(within);
-    CHECK(most >= 0.9 * limit - 6e-8);
+    CHECK(greatest >= 0.9 * limit - 6e-8);
   }
 }
 
