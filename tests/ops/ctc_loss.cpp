@@ -189,6 +189,39 @@ TEST_CASE("ctc_loss and its gradient: long sequences and large logits, as in dou
   }
 }
 
+TEST_CASE_TEMPLATE("ctc_loss and its gradient: what the logits of a frame differ by is all that counts", T, float,
+                   double, lod::float16, lod::bfloat16) {
+  Engine engine(first_seed());
+  const auto labels = random_ids(engine, LoD::from_lengths({{2, 1, 0, 3}}), 4);
+  const auto dy = LoDTensor<double>::from_values(LoD(), {}, {1, -2, 0.5, 1});
+  const auto epsilon = static_cast<double>(std::numeric_limits<T>::epsilon());
+  const auto most = static_cast<double>(std::numeric_limits<T>::max());
+  const double allowed = std::max(4 * epsilon, 1e-12);
+  for (const double far : {1.0, -1e3, 1e4, 1e7, -1e9, 1e20, -1e30, 1e37, 1e300, most, -most}) {
+    if (std::abs(far) > most) continue;
+    CAPTURE(far);
+    LoDTensor<T> x(LoD::from_lengths({{5, 1, 0, 8}}), {5});
+    LoDTensor<double> differences(x.lod(), {5});
+    for (std::int64_t row = 0; row < x.rows(); ++row) {
+      // Equal numbers, and some that are a few of the steps between numbers of this size nearer to 0: the last class,
+      // which no label is, since probabilities beside those of paths so much worse cannot be told.
+      double greatest = -infinity;
+      for (std::size_t k = 0; k < 5; ++k) {
+        const bool steps = (k == 4 || std::abs(far) * epsilon < 0.5) && engine() % 4 == 0;
+        x.row(row)[k] = static_cast<T>(steps ? far * (1 - 2 * epsilon) : far);
+        greatest = std::max(greatest, static_cast<double>(x.row(row)[k]));
+      }
+      for (std::size_t k = 0; k < 5; ++k) differences.row(row)[k] = static_cast<double>(x.row(row)[k]) - greatest;
+    }
+    const auto y = lod::ctc_loss(lod::CpuExecutor(1), differences, labels);
+    const auto dx = lod::ctc_loss_grad(lod::CpuExecutor(1), dy, differences, labels);
+    for_each_executor([&](const auto& executor) {
+      check_losses(lod::ctc_loss(executor, x, labels), values_of(y), allowed);
+      check_losses(lod::ctc_loss_grad(executor, as<T>(dy), x, labels), values_of(dx), allowed);
+    });
+  }
+}
+
 TEST_CASE("ctc_loss and its gradient: forbidden classes, numbers at the ends of their range, NaN") {
   const LoD pair = LoD::from_lengths({{3, 2}});
   const auto labels = LoDTensor<std::int64_t>::from_values(LoD::from_lengths({{1, 1}}), {}, {1, 1});
@@ -238,6 +271,11 @@ TEST_CASE_TEMPLATE("ctc_loss: numbers near the greatest, of which none makes lab
       CHECK(static_cast<double>(y.data()[2]) == impossible);
       CHECK(static_cast<double>(y.data()[3]) == impossible);
     }
+    const auto dy = as<T>(LoDTensor<double>::from_values(LoD(), {}, {1, 2, 1, 1}));
+    const double all = std::exp(0.5) + std::exp(3) + 1;
+    check_losses(lod::ctc_loss_grad(executor, dy, x, labels),
+                 {0.5, -1, 0.5, 2 * std::exp(0.5) / all, 2 * std::exp(3) / all, 2 / all - 2, 0, 0, 0, 0, 0, 0, 0, 0, 0},
+                 tolerance<T>());
   });
 }
 

@@ -557,6 +557,42 @@ struct ExtremePaths {
 
 }  // namespace
 
+TEST_CASE_TEMPLATE(
+    "linear_chain_crf, its gradient and crf_decoding: a number added to all emissions of a row changes nothing", T,
+    float, double, lod::float16, lod::bfloat16) {
+  Engine engine(first_seed());
+  const auto most = static_cast<double>(std::numeric_limits<T>::max());
+  std::vector<double> numbers;
+  for (const double number : {0.0, 1.0, -60.0, 70.0, -1e3, 1e4, 1e7, -1e9, 1e20, -1e30, 1e37, 1e300, most, -most}) {
+    if (std::abs(number) <= most) numbers.push_back(number);
+  }
+  const LoD index = LoD::from_lengths({{6, 0, 1, 9}});
+  for (const std::int64_t tags : {1, 3, 20}) {
+    CAPTURE(tags);
+    const auto transition = as<T>(real_numbers<double>(engine, {tags + 2, tags}));
+    const auto labels = random_ids(engine, index, tags);
+    const auto dy = LoDTensor<double>::from_values(LoD(), {}, {1, -2, 0.5, 1});
+    const LoDTensor<double> zeros(index, {tags});
+    const lod::CpuExecutor alone(1);
+    const auto y = lod::linear_chain_crf(alone, zeros, as<double>(transition), labels);
+    const auto d = lod::linear_chain_crf_grad(alone, dy, zeros, as<double>(transition), labels);
+    const auto path = lod::crf_decoding(alone, zeros, as<double>(transition));
+    for (int round = 0; round < 4; ++round) {
+      LoDTensor<T> x(index, {tags});
+      for (std::int64_t row = 0; row < x.rows(); ++row) {
+        std::ranges::fill(x.row(row), static_cast<T>(numbers[engine() % numbers.size()]));
+      }
+      for_each_executor([&](const auto& executor) {
+        check_close(lod::linear_chain_crf(executor, x, transition, labels), values_of(y), tolerance<T>());
+        const auto found = lod::linear_chain_crf_grad(executor, as<T>(dy), x, transition, labels);
+        check_close(found.demission, values_of(d.demission), 4 * tolerance<T>());
+        check_close(found.dtransition, values_of(d.dtransition), 8 * tolerance<T>());
+        CHECK(std::ranges::equal(lod::crf_decoding(executor, x, transition).values(), path.values()));
+      });
+    }
+  }
+}
+
 TEST_CASE("linear_chain_crf, its gradient and crf_decoding: sums of scores beyond the greatest number") {
   Engine engine(first_seed());
   for_each_type(Types<float, double, lod::bfloat16>(), [&]<class T>(std::type_identity<T>) {

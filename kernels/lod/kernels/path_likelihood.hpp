@@ -14,6 +14,11 @@ namespace lod::inline LOD_INTERFACE::kernel::inline LOD_TARGET {
 /// The greatest weight, emission and shift of a chain whose scores need not be scaled: see scaled_chain.hpp.
 template <std::floating_point A>
 inline constexpr A most_plain_score = std::same_as<A, double> ? static_cast<A>(0x1p984) : static_cast<A>(0x1p88);
+/// Whether a number is greater than that, either way.
+template <std::floating_point A>
+LOD_HOST_DEVICE bool exceeds_plain_scores(A number) {
+  return std::fabs(number) > most_plain_score<A>;
+}
 /// The likelihood of a sequence; it is to be computed again if scores may have overflowed.
 struct Likelihood {
   double value;

@@ -43,7 +43,7 @@ struct ScaledChain {
       const std::int64_t label = labels[row], before = row == begin ? 0 : labels[row - 1];
       if (label < 0 || before < 0) continue;  // an error that is thrown later
       const A into = row == begin ? weight(0, label) : weight(before + crf_ends, label);
-      likelihood.add_row(static_cast<double>(into), static_cast<double>(emission_of(row, label)),
+      likelihood.add_row(static_cast<double>(into), static_cast<double>(emission_of(row, label) - greatest_of(row)),
                          static_cast<double>(shift));
     }
     const std::int64_t label = labels[end - 1];
@@ -108,6 +108,15 @@ struct ScaledChain {
     return (x > most ? most : x) * scale;
   }
   LOD_HOST_DEVICE A emission_of(std::int64_t row, std::int64_t j) const { return scaled(emission[row * tags + j]); }
+  /// The greatest emission of a row, unless all are -inf: from there down, large ones leave digits of what is added.
+  LOD_HOST_DEVICE A greatest_of(std::int64_t row) const {
+    A greatest = nothing;
+    for (std::int64_t j = 0; j < tags; ++j) {
+      const A some = emission_of(row, j);
+      greatest = some > greatest ? some : greatest;  // skips NaN
+    }
+    return greatest == nothing ? A{} : greatest;
+  }
   /// A number of the transition.
   LOD_HOST_DEVICE A weight(std::int64_t row, std::int64_t j) const { return scaled(transition[row * tags + j]); }
   LOD_HOST_DEVICE A* scores_of(std::int64_t row) const { return scores + row % kept * stride; }
@@ -118,14 +127,15 @@ struct ScaledChain {
   LOD_HOST_DEVICE static A greater(A a, A b) { return b > a || b != b ? b : a; }
   LOD_HOST_DEVICE static A exponential(A x) { return std::exp(x / scale); }
 
-  /// Writes the scores of a row, before(j) and the emission for tag j, less the best of them, which is returned, unless
-  /// it is -inf. NaN makes all scores NaN.
+  /// Writes the scores of a row, before(j) and the emission for tag j less the greatest of the row, less the best of
+  /// them, which is returned, unless it is -inf. NaN makes all scores NaN.
   template <class Before>
   LOD_HOST_DEVICE A put_row(std::int64_t row, const Before& before) const {
     A* const to = scores_of(row);
+    const A greatest = greatest_of(row);
     A best = nothing;
     for (std::int64_t j = 0; j < tags; ++j) {
-      to[j] = before(j) + emission_of(row, j);
+      to[j] = before(j) + (emission_of(row, j) - greatest);
       best = greater(best, to[j]);
     }
     const A by = best == nothing ? A{} : best;

@@ -26,17 +26,26 @@ LOD_HOST_DEVICE Accumulator<T> ctc_emission(const CtcStates<T>& states, std::int
   return k < 0 ? no_path<Accumulator<T>>
                : bounded(static_cast<Accumulator<T>>(states.logits[frame * states.classes + k]));
 }
+/// The greatest of all states, unless all are -inf: it is subtracted from the others, so that large ones leave digits.
+template <class T, class Lanes>
+LOD_HOST_DEVICE Accumulator<T> ctc_greatest_emission(const Lanes& lanes, const CtcStates<T>& states,
+                                                     std::int64_t frame) {
+  using A = Accumulator<T>;
+  const A greatest =
+      greatest_by_lanes<A>(lanes, states.count(), [&](std::int64_t s) { return ctc_emission(states, frame, s); });
+  return greatest == no_path<A> ? A{} : greatest;
+}
 /// What is subtracted from the logits of a frame to give logarithms of probabilities.
 template <class T, class Lanes>
-LOD_HOST_DEVICE Accumulator<T> ctc_log_sum(const Lanes& lanes, const CtcStates<T>& states, std::int64_t frame) {
+LOD_HOST_DEVICE LogSum<Accumulator<T>> ctc_log_sum(const Lanes& lanes, const CtcStates<T>& states, std::int64_t frame) {
   using A = Accumulator<T>;
   const T* const row = states.logits + frame * states.classes;
-  return log_sum_by_lanes<A>(lanes, states.classes, [=](std::int64_t k) { return static_cast<A>(row[k]); }).total();
+  return log_sum_by_lanes<A>(lanes, states.classes, [=](std::int64_t k) { return static_cast<A>(row[k]); });
 }
 
 /// Writes the score of all paths that lead to each state to scores_of(frame), for each frame, and passes what is
-/// subtracted from the scores to put(frame, number). Returns the logarithm of the sum over all paths, less what was
-/// subtracted; -inf if there is no path. There must be a frame.
+/// subtracted to put(frame, from_emissions, from_scores). Returns the logarithm of the sum over all paths, less what
+/// was subtracted; -inf if there is no path. There must be a frame.
 template <class T, class Lanes, class ScoresOf, class Put>
 LOD_HOST_DEVICE Accumulator<T> ctc_scores(const Lanes& lanes, const CtcStates<T>& states, const ScoresOf& scores_of,
                                           const Put& put) {
@@ -44,12 +53,14 @@ LOD_HOST_DEVICE Accumulator<T> ctc_scores(const Lanes& lanes, const CtcStates<T>
   const std::int64_t count = states.count();
   for (std::int64_t t = 0; t < states.frames; ++t) {
     const A* const before = scores_of(t == 0 ? 0 : t - 1);
-    put(t, put_scores(lanes, scores_of(t), count, [&](std::int64_t s) {
-          if (t == 0) return s < 2 ? ctc_emission(states, t, s) : no_path<A>;
-          const A from[] = {before[s], s > 0 ? before[s - 1] : no_path<A>,
-                            states.skips_to(s) ? before[s - 2] : no_path<A>};
-          return log_sum<A>(3, [&](std::int64_t i) { return from[i]; }) + ctc_emission(states, t, s);
-        }));
+    const A greatest = ctc_greatest_emission(lanes, states, t);
+    const A best = put_scores(lanes, scores_of(t), count, [&](std::int64_t s) {
+      const A emission = ctc_emission(states, t, s) - greatest;
+      if (t == 0) return s < 2 ? emission : no_path<A>;
+      const A from[] = {before[s], s > 0 ? before[s - 1] : no_path<A>, states.skips_to(s) ? before[s - 2] : no_path<A>};
+      return log_sum<A>(3, [&](std::int64_t i) { return from[i]; }) + emission;
+    });
+    put(t, greatest, best);
   }
   const A* const last = scores_of(states.frames - 1);
   return log_sum<A>(count > 1 ? 2 : 1, [&](std::int64_t i) { return last[count - 1 - i]; });
@@ -71,23 +82,25 @@ struct CtcLossOfSequence {
     A* const own = scores + 4 * batch.label_sequences.begin(i) + 2 * i;
     const A nothing = no_path<A>;
     A last = states.label_count == 0 ? A{} : nothing;
-    PathLikelihood likelihood(most_plain_score<A>);
+    PathLikelihood likelihood;
     bool extreme = false;
     if (states.frames > 0) {
       last = ctc_scores(
           lanes, states, [&](std::int64_t t) { return own + t % 2 * states.count(); },
-          [&](std::int64_t t, A shift) {
-            const A all = ctc_log_sum(lanes, states, t);
-            likelihood.add_row(0, static_cast<double>(shift), static_cast<double>(all));
-            extreme |= std::fabs(shift) > most_plain_score<A>;
+          [&](std::int64_t t, A emission, A score) {
+            const LogSum<A> all = ctc_log_sum(lanes, states, t);
+            likelihood.add_row(static_cast<double>(emission) - static_cast<double>(all.greatest),
+                               static_cast<double>(score), static_cast<double>(all.rest));
+            extreme = extreme || exceeds_plain_scores(emission) || exceeds_plain_scores(score) ||
+                      exceeds_plain_scores(all.greatest);
           });
     }
     lanes.meet();  // all have read the scores of the last frame
     if (!lanes.is_first()) return;
     double loss = 0 - likelihood.total(static_cast<double>(last), 0);
     bool is_possible = last != nothing;
-    if (states.frames > 0 && (extreme || likelihood.is_extreme(static_cast<double>(last))) && states.can_be_spelled()) {
-      const ScaledLoss found = ScaledCtc<T>{states}.loss(own, states.count());
+    if (states.frames > 0 && (extreme || exceeds_plain_scores(last)) && states.can_be_spelled()) {
+      const ScaledLoss found = ScaledCtc<T>{states, own, states.count(), 2}.loss();
       loss = found.loss;
       is_possible = found.is_possible;
     }
@@ -139,21 +152,34 @@ struct CtcGradientOfSequence {
     if (states.frames == 0) return;
     link_labels(lanes, states, links + first_label);
     const auto scores_of = [&](std::int64_t t) { return scores + (first + t) * most_states; };
-    ctc_scores(lanes, states, scores_of, [](std::int64_t, A) {});
+    bool extreme = false;
+    const A last = ctc_scores(lanes, states, scores_of, [&](std::int64_t, A emission, A score) {
+      extreme = extreme || exceeds_plain_scores(emission) || exceeds_plain_scores(score);
+    });
+    extreme = extreme || exceeds_plain_scores(last);
     lanes.meet();  // all have read the scores of the last frame
     A* const own = ends + 4 * first_label + 2 * i;
+    const A factor = static_cast<A>(dy[i]);
+    if (extreme && states.can_be_spelled()) {
+      if (lanes.is_first()) {
+        ScaledCtc<T>{states, scores_of(0), most_states, states.frames}.write_gradient(own, states.count(), factor,
+                                                                                      dlogits + first * states.classes);
+      }
+      return;
+    }
     for (std::int64_t t = states.frames - 1; t >= 0; --t) {
       // The scores of all paths from a state on. Without the frame's own emissions they are added to the scores of the
       // paths that lead there; with them, the frame before needs them.
       A *const shares = scores_of(t), *const from_here = own + t % 2 * states.count();
       const A* const after = own + (t + 1) % 2 * states.count();
+      const A greatest = ctc_greatest_emission(lanes, states, t);
       put_scores(lanes, from_here, states.count(), [&](std::int64_t s) {
         const A end = t + 1 == states.frames ? last_end(states, s) : end_before(states, after, s);
         shares[s] += end;
-        return end + ctc_emission(states, t, s);
+        return end + (ctc_emission(states, t, s) - greatest);
       });
       const A of_all = log_sum_by_lanes<A>(lanes, states.count(), [&](std::int64_t s) { return shares[s]; }).total();
-      write_frame(lanes, states, t, shares, of_all, static_cast<A>(dy[i]), links + first_label,
+      write_frame(lanes, states, t, shares, of_all, factor, links + first_label,
                   dlogits + (first + t) * states.classes);
     }
   }
@@ -189,9 +215,11 @@ struct CtcGradientOfSequence {
       return;
     }
     const T* const row = states.logits + t * states.classes;
-    const A all = ctc_log_sum(lanes, states, t), nothing{};
+    const LogSum<A> all = ctc_log_sum(lanes, states, t);
+    const A nothing{};
     const auto write = [&](std::int64_t k, A share) {
-      to[k] = static_cast<T>((std::exp(bounded(static_cast<A>(row[k])) - all) - share) * factor);
+      const A probability = std::exp(bounded(static_cast<A>(row[k])) - all.greatest - all.rest);
+      to[k] = static_cast<T>((probability - share) * factor);
     };
     lanes.template for_each_row<0>(states.classes, [&](std::int64_t k, int) { write(k, A{}); });
     const auto add_blank = [&](A& sum, std::int64_t s, int) {

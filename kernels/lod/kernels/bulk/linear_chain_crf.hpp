@@ -57,18 +57,29 @@ struct LinearChain {
     return bounded(static_cast<A>(transition[(i + crf_ends) * tags + j]));
   }
 
-  /// Writes the scores of a row, before(j) and the emission for tag j, by `put_scores`. An extreme emission gives the
-  /// greatest finite number, so that the best score, which is returned, tells.
+  /// What is subtracted from the scores of a row.
+  struct Subtracted {
+    A emission;  ///< the greatest of the row, from all emissions, so that large ones leave digits
+    A score;     ///< then the best score
+    /// See scaled_chain.hpp.
+    LOD_HOST_DEVICE bool is_extreme() const { return emission > most_plain_score<A> || exceeds_plain_scores(score); }
+  };
+  /// Writes the scores of a row, before(j) and the emission for tag j, by `put_scores`.
   template <class Lanes, class Before>
-  LOD_HOST_DEVICE A put_row(const Lanes& lanes, std::int64_t row, const Before& before) const {
-    return put_scores(lanes, scores + row * tags, tags, [&](std::int64_t j) {
-      const A sum = before(j), some = emission_of(row, j);
-      return some > most_plain_score<A> ? greatest_finite<A> : sum + some;
-    });
+  LOD_HOST_DEVICE Subtracted put_row(const Lanes& lanes, std::int64_t row, const Before& before) const {
+    const A nothing = no_path<A>;
+    const auto take = [&](A& best, std::int64_t j, int) {
+      const A some = emission_of(row, j);
+      best = some > best ? some : best;  // skips NaN
+    };
+    A greatest = lanes.shared(lanes.template fold_rows<0>(tags, nothing, take, GreaterScore()));
+    if (greatest == nothing) greatest = A{};
+    return {greatest, put_scores(lanes, scores + row * tags, tags,
+                                 [&](std::int64_t j) { return before(j) + (emission_of(row, j) - greatest); })};
   }
-  /// Writes the scores of the first row of a sequence. Returns what is subtracted from them.
+  /// Writes the scores of the first row of a sequence.
   template <class Lanes>
-  LOD_HOST_DEVICE A put_first(const Lanes& lanes, std::int64_t row) const {
+  LOD_HOST_DEVICE Subtracted put_first(const Lanes& lanes, std::int64_t row) const {
     return put_row(lanes, row, [&](std::int64_t j) { return start(j); });
   }
 
@@ -84,7 +95,6 @@ struct LinearChain {
     return lanes.shared(lanes.template fold_rows<0>((tags + crf_ends) * tags, nothing, take, greater)) >
            most_plain_score<A>;
   }
-  LOD_HOST_DEVICE static bool is_extreme(A shift) { return std::fabs(shift) > most_plain_score<A>; }
   /// The chain of extreme sequences.
   LOD_HOST_DEVICE ScaledChain<T> scaled() const { return {emission, tags, transition, scores, tags, __INT64_MAX__}; }
 };
@@ -103,10 +113,10 @@ struct DecodeSequence {
     if (begin == end) return;
     const std::int64_t tags = chain.tags;
     bool extreme = chain.has_extreme_weights(lanes);
-    extreme |= chain.is_extreme(chain.put_first(lanes, begin));  // written in any case: the next row reads it
+    extreme |= chain.put_first(lanes, begin).is_extreme();  // written in any case: the next row reads it
     for (std::int64_t row = begin + 1; row < end; ++row) {
       const A* const before = chain.scores + (row - 1) * tags;
-      const A shift = chain.put_row(lanes, row, [&](std::int64_t j) {
+      const auto by = chain.put_row(lanes, row, [&](std::int64_t j) {
         A best = no_path<A>;
         for (std::int64_t k = 0; k < tags; ++k) {
           const A sum = before[k] + chain.weight(k, j);
@@ -114,11 +124,11 @@ struct DecodeSequence {
         }
         return bounded(best);
       });
-      extreme |= chain.is_extreme(shift);
+      extreme |= by.is_extreme();
     }
     const ScoredTag<A> last = best_tag(lanes, end - 1, [&](std::int64_t j) { return chain.stop(j); });
     lanes.meet();  // all have read the scores of the last row
-    if (extreme || chain.is_extreme(last.score)) {
+    if (extreme || exceeds_plain_scores(last.score)) {
       if (lanes.is_first()) chain.scaled().decode(begin, end, y);
       return;
     }
@@ -179,26 +189,29 @@ struct PathSums {
   LOD_HOST_DEVICE Likelihood likelihood(const Lanes& lanes, std::int64_t begin, std::int64_t end) const {
     if (chain.has_extreme_weights(lanes)) return {0, true};
     PathLikelihood likelihood(most_plain_score<A>);
-    const auto add_row = [&](std::int64_t row, A shift) {
+    bool extreme = false;
+    const auto add_row = [&](std::int64_t row, const typename LinearChain<T>::Subtracted& by) {
+      extreme |= by.is_extreme();
       const std::int64_t label = labels[row], before = row == begin ? 0 : labels[row - 1];
       if (label < 0 || before < 0) return;  // an error that is thrown later
       const A weight = row == begin ? chain.start(label) : chain.weight(before, label);
-      likelihood.add_row(static_cast<double>(weight), static_cast<double>(chain.emission_of(row, label)),
-                         static_cast<double>(shift));
+      likelihood.add_row(static_cast<double>(weight),
+                         static_cast<double>(chain.emission_of(row, label)) - static_cast<double>(by.emission),
+                         static_cast<double>(by.score));
     };
     add_row(begin, chain.put_first(lanes, begin));
     for (std::int64_t row = begin + 1; row < end; ++row) {
-      const A shift = chain.put_row(lanes, row, [&](std::int64_t j) {
+      const auto by = chain.put_row(lanes, row, [&](std::int64_t j) {
         const A all = log_sum<A>(chain.tags, [&](std::int64_t i) { return score_before(row, i, j); });
         logarithms[row * chain.tags + j] = all;
         return bounded(all);
       });
-      add_row(row, shift);
+      add_row(row, by);
     }
     const std::int64_t label = labels[end - 1];
     const auto log_sum = static_cast<double>(log_of_all(end - 1));
     return {likelihood.total(static_cast<double>(label < 0 ? A{} : chain.stop(label)), log_sum),
-            likelihood.is_extreme(log_sum)};
+            extreme || likelihood.is_extreme(log_sum)};
   }
 };
 

@@ -67,14 +67,20 @@ struct LogSum {
   A greatest, rest;
   LOD_HOST_DEVICE A total() const { return greatest + rest; }
 };
-/// The same on all lanes, each of which gets the result; +inf counts as the greatest finite number.
+/// The greatest of `count` numbers, on all lanes, each of which gets the result; +inf counts as the greatest finite
+/// number.
+template <class A, class Lanes, class Number>
+LOD_HOST_DEVICE A greatest_by_lanes(const Lanes& lanes, std::int64_t count, const Number& number) {
+  const GreaterScore greater;
+  const A nothing = no_path<A>;
+  const auto take = [&](A& best, std::int64_t i, int) { best = greater(best, bounded(number(i))); };
+  return lanes.shared(lanes.template fold_rows<0>(count, nothing, take, greater));
+}
+/// The sum of exponentials likewise.
 template <class A, class Lanes, class Number>
 LOD_HOST_DEVICE LogSum<A> log_sum_by_lanes(const Lanes& lanes, std::int64_t count, const Number& number) {
-  const GreaterScore greater;
-  const A nothing = no_path<A>, zero{};
-  const auto take = [&](A& best, std::int64_t i, int) { best = greater(best, bounded(number(i))); };
-  const A most = lanes.shared(lanes.template fold_rows<0>(count, nothing, take, greater));
-  if (most == nothing) return {most, zero};
+  const A most = greatest_by_lanes<A>(lanes, count, number), zero{};
+  if (most == no_path<A>) return {most, zero};
   const auto add = [&](A& sum, std::int64_t i, int) { sum += std::exp(bounded(number(i)) - most); };
   const A sum = lanes.template fold_rows<0>(count, zero, add, [](A a, A b) { return a + b; });
   return {most, std::log(lanes.shared(sum))};

@@ -138,11 +138,14 @@ class Chain {
   A emission_of_tag(std::int64_t row, std::int64_t j) const noexcept {
     return std::min(static_cast<A>(emission_[row * tags_ + j]), std::numeric_limits<A>::max());
   }
-  /// The same; `most` becomes the greatest of all so far, in each lane.
-  [[gnu::always_inline]] Vector<A> emission(std::int64_t row, std::int64_t j, Vector<A>& most) const noexcept {
-    const Vector<A> some = emission(row, j);
-    most = xsimd::max(some, most);  // NaN is skipped
-    return some;
+  /// What is to be subtracted from the emissions of a row first, by `far_from_zero`. `most` becomes the greatest of all
+  /// rows so far, in each lane.
+  A far_emission(std::int64_t row, Vector<A>& most) const noexcept {
+    Vector<A> greatest(nothing);
+    for (std::int64_t j = 0; j < stride_; j += lanes<A>)
+      greatest = xsimd::max(emission(row, j), greatest);  // skips NaN
+    most = xsimd::max(greatest, most);
+    return far_from_zero<A>(greatest);
   }
   /// Whether a weight, or the greatest emission, makes a sequence extreme: see scaled_chain.hpp.
   bool is_extreme(const Vector<A>& most) const noexcept {
@@ -152,10 +155,12 @@ class Chain {
   ScaledChain<T> scaled(A* scores, std::int64_t kept) const noexcept {
     return {emission_, tags_, transition_, scores, stride_, kept};
   }
-  /// Writes the scores of the first row of a sequence; returns what is subtracted from them. `most` as for `emission`.
-  A start_scores(std::int64_t row, A* scores, Vector<A>& most) const noexcept {
+  /// Writes the scores of the first row of a sequence, from emissions less `far`; returns what is subtracted from them.
+  A start_scores(std::int64_t row, A far, A* scores) const noexcept {
     ScoreRow<A> first(scores);
-    for (std::int64_t j = 0; j < stride_; j += lanes<A>) first.put(j, load(start() + j) + emission(row, j, most));
+    for (std::int64_t j = 0; j < stride_; j += lanes<A>) {
+      first.put(j, load(start() + j) + (emission(row, j) - Vector<A>(far)));
+    }
     return first.shift(stride_);
   }
 

@@ -77,13 +77,19 @@ class CtcPaths {
   A* row(std::int64_t i) const noexcept { return rows_[i]; }
   std::int64_t stride() const noexcept { return own_.stride(); }
 
+  /// What is subtracted from the scores of a frame.
+  struct Subtracted {
+    A emission;  ///< from all emissions, by `far_from_zero`
+    A score;     ///< then the best score
+    bool is_extreme() const noexcept { return exceeds_plain_scores(emission) || exceeds_plain_scores(score); }
+  };
   /// Writes the scores of all paths that lead to each state of a frame; `before` are those of the frame before it, null
-  /// for the first. Returns what is subtracted from them.
-  A next_scores(std::int64_t frame, const A* before, A* to) const noexcept {
-    read_emissions(frame);
+  /// for the first.
+  Subtracted next_scores(std::int64_t frame, const A* before, A* to) const noexcept {
+    const A far = read_emissions(frame);
     ScoreRow<A> next(to);
     for (std::int64_t s = 0; s < stride(); s += lanes<A>) {
-      const Vector<A> emission = load(own_[0] + s);
+      const Vector<A> emission = load(own_[0] + s) - Vector<A>(far);
       if (before) {
         next.put(s, emission + log_sum_of_three<A>(load(before + s), load(before + s - 1),
                                                    load(before + s - 2) + load(skips() + s)));
@@ -91,7 +97,7 @@ class CtcPaths {
         next.put(s, xsimd::select(first_lanes<A>(2 - s), emission, Vector<A>(nothing)));
       }
     }
-    return next.shift(stride());
+    return {far, next.shift(stride())};
   }
   /// The logarithm of the sum over all paths, from the scores of the last frame.
   A log_sum_of_last(const A* scores) const noexcept {
@@ -102,7 +108,7 @@ class CtcPaths {
   /// there. `after` is what this function wrote to `ends` for the frame after it; `ends` receives the scores of
   /// continuing paths including this frame.
   void add_ends(std::int64_t frame, bool is_last, A* scores, const A* after, A* ends) const noexcept {
-    read_emissions(frame);
+    const A far = read_emissions(frame);
     ScoreRow<A> put(ends);
     for (std::int64_t s = 0; s < stride(); s += lanes<A>) {
       Vector<A> end;
@@ -114,20 +120,24 @@ class CtcPaths {
         end = log_sum_of_three<A>(load(after + s), load(after + s + 1), load(after + s + 2) + load(skips() + s + 2));
       }
       store<A>(scores + s, load(scores + s) + end);
-      put.put(s, end + load(own_[0] + s));
+      put.put(s, end + (load(own_[0] + s) - Vector<A>(far)));
     }
     put.shift(stride());
   }
 
  private:
   A* skips() const noexcept { return own_[1]; }
-  void read_emissions(std::int64_t frame) const noexcept {
+  /// Writes the emissions of a frame, and returns what is to be subtracted from them first.
+  A read_emissions(std::int64_t frame) const noexcept {
     const T* const row = states_.logits + frame * states_.classes;
     A* const to = own_[0];
     for (std::int64_t s = 0; s < states_.count(); ++s) {
       const std::int64_t k = states_.class_of(s);
       if (k >= 0) to[s] = std::min(static_cast<A>(row[k]), std::numeric_limits<A>::max());
     }
+    Vector<A> greatest(nothing);
+    for (std::int64_t s = 0; s < stride(); s += lanes<A>) greatest = xsimd::max(load(to + s), greatest);  // skips NaN
+    return far_from_zero<A>(greatest);
   }
 
   CtcStates<T> states_;
@@ -159,20 +169,20 @@ struct Kernel<CtcLoss> {
       const CtcStates<T> states = batch[i];
       const cpu::CtcPaths<T> paths(states, 2, scratch(thread));
       A last = states.label_count == 0 ? A{} : nothing;
-      PathLikelihood likelihood(most_plain_score<A>);
+      PathLikelihood likelihood;
       bool extreme = false;
       for (std::int64_t t = 0; t < states.frames; ++t) {
-        const A shift = paths.next_scores(t, t == 0 ? nullptr : paths.row((t - 1) % 2), paths.row(t % 2));
-        const A all = cpu::log_sum_of_row(states.logits + t * classes, classes).total();
-        likelihood.add_row(0, static_cast<double>(shift), static_cast<double>(all));
-        extreme |= std::fabs(shift) > most_plain_score<A>;
+        const cpu::LogSum<A> all = cpu::log_sum_of_row(states.logits + t * classes, classes);
+        const auto by = paths.next_scores(t, t == 0 ? nullptr : paths.row((t - 1) % 2), paths.row(t % 2));
+        likelihood.add_row(static_cast<double>(by.emission) - static_cast<double>(all.greatest),
+                           static_cast<double>(by.score), static_cast<double>(all.rest));
+        extreme = extreme || by.is_extreme() || exceeds_plain_scores(all.greatest);
       }
       if (states.frames > 0) last = paths.log_sum_of_last(paths.row((states.frames - 1) % 2));
       double loss = 0 - likelihood.total(static_cast<double>(last), 0);
       bool is_possible = last != nothing;
-      if (states.frames > 0 && (extreme || likelihood.is_extreme(static_cast<double>(last))) && states.can_be_spelled())
-          [[unlikely]] {
-        const ScaledLoss found = ScaledCtc<T>{states}.loss(paths.row(0), paths.row(1) - paths.row(0));
+      if (states.frames > 0 && (extreme || exceeds_plain_scores(last)) && states.can_be_spelled()) [[unlikely]] {
+        const ScaledLoss found = ScaledCtc<T>{states, paths.row(0), paths.row(1) - paths.row(0), 2}.loss();
         loss = found.loss;
         is_possible = found.is_possible;
       }
@@ -197,30 +207,38 @@ struct Kernel<CtcLossGrad> {
       const cpu::CtcPaths<T> paths(states, states.frames + 2, scratch(thread));
       A* const ends[] = {paths.row(states.frames), paths.row(states.frames + 1)};
       A* const shares = shares_of_classes(thread);
+      T* const to = dlogits + sequences.begin(i) * classes;
+      const A factor = static_cast<A>(dy[i]);
       std::fill_n(shares, classes, A{});
+      bool extreme = false;
       for (std::int64_t t = 0; t < states.frames; ++t) {
-        paths.next_scores(t, t == 0 ? nullptr : paths.row(t - 1), paths.row(t));
+        extreme |= paths.next_scores(t, t == 0 ? nullptr : paths.row(t - 1), paths.row(t)).is_extreme();
+      }
+      extreme =
+          extreme || (states.frames > 0 && exceeds_plain_scores(paths.log_sum_of_last(paths.row(states.frames - 1))));
+      if (extreme && states.can_be_spelled()) [[unlikely]] {
+        return ScaledCtc<T>{states, paths.row(0), paths.row(1) - paths.row(0), states.frames}.write_gradient(
+            ends[0], ends[1] - ends[0], factor, to);
       }
       for (std::int64_t t = states.frames - 1; t >= 0; --t) {
         A* const scores = paths.row(t);
         paths.add_ends(t, t + 1 == states.frames, scores, ends[(t + 1) % 2], ends[t % 2]);
         const A of_all = cpu::log_sum_of_row(scores, states.count()).total();
-        const std::int64_t first = (sequences.begin(i) + t) * classes;
+        const std::int64_t first = t * classes;
         if (of_all == cpu::CtcPaths<T>::nothing) {
-          std::fill_n(dlogits + first, classes, T{});
+          std::fill_n(to + first, classes, T{});
           continue;
         }
         cpu::transform(scores, paths.stride(), scores,
                        [=](const cpu::Vector<A>& score) { return cpu::exponential(score - cpu::Vector<A>(of_all)); });
         for_each_class(states, [&](std::int64_t s, std::int64_t k) { shares[k] += scores[s]; });
-        const A factor = static_cast<A>(dy[i]), all = cpu::log_sum_of_row(logits + first, classes).total();
+        const cpu::LogSum<A> all = cpu::log_sum_of_row(states.logits + first, classes);
         for (std::int64_t k = 0; k < classes; k += cpu::lanes<T>) {
           const std::int64_t some = std::min(classes - k, cpu::lanes<T>), left = classes - k;
-          const auto row = cpu::bounded<A>(cpu::load_vector(logits + first + k, some, A{}, left));
+          const auto row = cpu::bounded<A>(cpu::load_vector(states.logits + first + k, some, A{}, left));
           const auto share = cpu::load_vector(shares + k, some, A{}, left);
-          cpu::store_first<T>(dlogits + first + k,
-                              (cpu::exponential(row - cpu::Vector<A>(all)) - share) * cpu::Vector<A>(factor), some,
-                              left);
+          const auto probability = cpu::exponential(row - cpu::Vector<A>(all.greatest) - cpu::Vector<A>(all.rest));
+          cpu::store_first<T>(to + first + k, (probability - share) * cpu::Vector<A>(factor), some, left);
         }
         for_each_class(states, [&](std::int64_t, std::int64_t k) { shares[k] = A{}; });
       }

@@ -49,15 +49,16 @@ struct Kernel<CrfDecoding> {
       A* to = scores.data() + begin * stride;
       // Once NaN, scores stay NaN.
       cpu::Vector<A> most(-std::numeric_limits<A>::infinity());
-      A shift = chain.start_scores(begin, to, most), nan = zero_or_nan(shift);
+      A shift = chain.start_scores(begin, chain.far_emission(begin, most), to), nan = zero_or_nan(shift);
       bool extreme = is_extreme(shift);
       for (std::int64_t row = begin + 1; row < end; ++row) {
         const A* const before = to;
         to += stride;
         cpu::ScoreRow<A> next(to);
+        const cpu::Vector<A> far(chain.far_emission(row, most));
         cpu::fold_tags(before, tags, chain.from(0), cpu::BestTag<A>(), [&](std::int64_t j, const cpu::Vector<A>& best) {
           const cpu::Vector<A> nothing_or_nan = cpu::load(nans.data() + j) + cpu::Vector<A>(nan);
-          next.put(j, cpu::bounded<A>(best) + chain.emission(row, j, most) + nothing_or_nan);
+          next.put(j, cpu::bounded<A>(best) + (chain.emission(row, j) - far) + nothing_or_nan);
         });
         shift = next.shift(stride);
         nan = zero_or_nan(shift);
@@ -153,18 +154,17 @@ class PathSums : public Chain<T> {
   void exponentials(const A* scores, A* to) const noexcept {
     for (std::int64_t j = 0; j < stride(); j += lanes<A>) store<A>(to + j, exponential(load(scores + j)));
   }
-  /// Writes the scores of a row, from the scores of the row before it and their exponentials; returns what is
-  /// subtracted from them. `most` as for `emission`. Calls put_sums(j, sums) with what `shares_before` needs, for each
-  /// vector of tags.
+  /// Writes the scores of a row, from emissions less `far`, the scores of the row before it and their exponentials;
+  /// returns what is subtracted from them. Calls put_sums(j, sums) with what `shares_before` needs, for each vector of
+  /// tags.
   template <class PutSums>
-  A next_scores(std::int64_t row, const A* scores, const A* exponentials, A* to, Vector<A>& most,
-                const PutSums& put_sums) const {
+  A next_scores(std::int64_t row, A far, const A* scores, const A* exponentials, A* to, const PutSums& put_sums) const {
     ScoreRow<A> next(to);
     fold_tags(exponentials, tags(), factors_, SumOfTags<A>(), [&](std::int64_t j, const Vector<A>& sums) {
       Vector<A> exact = sums, logarithms = load(greatest_ + j) + logarithm(sums);
       if (xsimd::any(sums < Vector<A>(least_sum))) sum_carefully(scores, j, exact, logarithms);
       put_sums(j, exact);
-      next.put(j, bounded<A>(logarithms) + this->emission(row, j, most));
+      next.put(j, bounded<A>(logarithms) + (this->emission(row, j) - Vector<A>(far)));
     });
     return next.shift(stride());
   }
@@ -273,18 +273,21 @@ Likelihood likelihood_of_labels(const PathSums<T>& paths, std::int64_t begin, st
   Vector<A> most(PathSums<T>::nothing);
   if (paths.is_extreme(most)) return {0, true};
   PathLikelihood likelihood(most_plain_score<A>);
-  const auto add_row = [&](std::int64_t row, const A* weights, A shift) {
+  const auto add_row = [&](std::int64_t row, A far, const A* weights, A shift) {
     const std::int64_t label = labels[row];
-    likelihood.add_row(static_cast<double>(weights[label]), static_cast<double>(paths.emission_of_tag(row, label)),
+    likelihood.add_row(static_cast<double>(weights[label]),
+                       static_cast<double>(paths.emission_of_tag(row, label)) - static_cast<double>(far),
                        static_cast<double>(shift));
   };
-  add_row(begin, paths.start(), paths.start_scores(begin, scores_of(begin), most));
+  const A first = paths.far_emission(begin, most);
+  add_row(begin, first, paths.start(), paths.start_scores(begin, first, scores_of(begin)));
   for (std::int64_t row = begin + 1; row < end; ++row) {
     const A* const before = scores_of(row - 1);
     paths.exponentials(before, exponentials_of(row));
-    const A shift = paths.next_scores(row, before, exponentials_of(row), scores_of(row), most,
+    const A far = paths.far_emission(row, most);
+    const A shift = paths.next_scores(row, far, before, exponentials_of(row), scores_of(row),
                                       [&](std::int64_t j, const Vector<A>& sums) { put_sums(row, j, sums); });
-    add_row(row, paths.from(labels[row - 1]), shift);
+    add_row(row, far, paths.from(labels[row - 1]), shift);
   }
   const auto log_sum = static_cast<double>(paths.log_sum(scores_of(end - 1), paths.stop()));
   return {likelihood.total(static_cast<double>(paths.stop()[labels[end - 1]]), log_sum),

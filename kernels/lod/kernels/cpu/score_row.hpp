@@ -44,6 +44,17 @@ inline A greatest_lane(const xsimd::batch<A>& numbers) {
   return xsimd::any(xsimd::isnan(numbers)) ? std::numeric_limits<A>::quiet_NaN() : lane[0];
 }
 
+/// What is to be subtracted from numbers before scores are added to them, of which these are the greatest, in each
+/// lane, without NaN: the greatest of all, if it is so far from 0 that what is added would lose digits. Else 0, which
+/// costs less to tell than which is the greatest.
+template <class A>
+[[gnu::always_inline]] inline A far_from_zero(const xsimd::batch<A>& greatest) {
+  constexpr A far = 64, nothing = -std::numeric_limits<A>::infinity();
+  if (!xsimd::any(greatest > xsimd::batch<A>(far)) && xsimd::any(greatest >= xsimd::batch<A>(-far))) return A{};
+  const A result = greatest_lane(greatest);
+  return result == nothing ? A{} : result;
+}
+
 /// The scores of a row: the best of them, unless it is -inf, is subtracted from all of them.
 template <class A>
 class ScoreRow {
