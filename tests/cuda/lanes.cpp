@@ -355,8 +355,13 @@ TEST_CASE("threads that share the states of a frame, or the classes of a row, fi
   const lod::kernel::Segments sequences(offsets.data(), 4, 40), label_sequences(label_offsets.data(), 4, 21);
   for (const std::int64_t classes : {3, 70}) {
     CAPTURE(classes);
-    const auto logits = real_numbers<float>(engine, {50, classes}), dy = real_numbers<float>(engine, {50});
+    auto logits = real_numbers<float>(engine, {50, classes});
+    const auto dy = real_numbers<float>(engine, {50});
     const auto labels = random_ids(engine, lod::LoD::from_lengths({{50}}), classes);
+    // Numbers of usual size; in the last but one sequence others, near the greatest.
+    for (std::int64_t row = 1; classes == 70 && row < 10; ++row) {
+      for (float& number : logits.row(row)) number *= 1e38F;
+    }
     struct Found {
       std::vector<float> loss, gradient, entropy, entropy_gradient, scores, ends;
       std::vector<bulk::CtcLink> links;
@@ -387,5 +392,20 @@ TEST_CASE("threads that share the states of a frame, or the classes of a row, fi
     CHECK(found.gradient == expected.gradient);
     CHECK(found.entropy == expected.entropy);
     CHECK(found.entropy_gradient == expected.entropy_gradient);
+  }
+}
+
+TEST_CASE("ctc_loss_grad: a label that is no class, which is an error later, does not write beside the gradient") {
+  const std::vector<std::int64_t> offsets = {0, 2}, label_offsets = {0, 1}, labels = {-1};
+  const lod::kernel::Segments sequences(offsets.data(), 1, 2), label_sequences(label_offsets.data(), 1, 1);
+  for (const float number : {1.F, 3e38F}) {
+    CAPTURE(number);
+    const std::vector<float> logits(6, number), dy = {1};
+    std::vector<float> gradient(8, 7), scores(6), ends(6);
+    std::vector<bulk::CtcLink> links(1);
+    const lod::kernel::CtcBatch<float> batch{logits.data(), sequences, 3, labels.data(), label_sequences, 1};
+    bulk::CtcGradientOfSequence<float>{batch,        dy.data(),          3, scores.data(), ends.data(),
+                                       links.data(), gradient.data() + 1}(0, bulk::OneWarp());
+    CHECK(gradient == std::vector<float>{7, 0, 0, 0, 0, 0, 0, 7});
   }
 }

@@ -143,6 +143,7 @@ struct ScaledCtc {
     write(states.blank, of_blank);
     for (std::int64_t j = 0; j < states.label_count; ++j) {
       const std::int64_t k = states.labels[j];
+      if (k < 0) continue;  // an error that is thrown later
       std::int64_t first = 0;
       while (states.labels[first] != k) ++first;
       if (first < j) continue;

@@ -50,7 +50,7 @@ struct Kernel<CrfDecoding> {
       // Once NaN, scores stay NaN.
       cpu::Vector<A> most(-std::numeric_limits<A>::infinity());
       A shift = chain.start_scores(begin, chain.far_emission(begin, most), to), nan = zero_or_nan(shift);
-      bool extreme = is_extreme(shift);
+      bool extreme = exceeds_plain_scores(shift);  // see scaled_chain.hpp
       for (std::int64_t row = begin + 1; row < end; ++row) {
         const A* const before = to;
         to += stride;
@@ -62,11 +62,11 @@ struct Kernel<CrfDecoding> {
         });
         shift = next.shift(stride);
         nan = zero_or_nan(shift);
-        extreme |= is_extreme(shift);
+        extreme |= exceeds_plain_scores(shift);
       }
       A best{};
       y[end - 1] = best_tag(to, chain.stop(), tags, best);
-      if (extreme || is_extreme(best) || chain.is_extreme(most)) {
+      if (extreme || exceeds_plain_scores(best) || chain.is_extreme(most)) {
         chain.scaled(scores.data(), rows).decode(begin, end, y);
         return;
       }
@@ -81,11 +81,6 @@ struct Kernel<CrfDecoding> {
   template <class A>
   static A zero_or_nan(A shift) noexcept {
     return shift - shift;
-  }
-  /// See scaled_chain.hpp.
-  template <class A>
-  static bool is_extreme(A shift) noexcept {
-    return std::abs(shift) > most_plain_score<A>;
   }
   /// The first tag with the greatest sum, which is written to `greatest`; 0 if one is NaN.
   template <class A>
