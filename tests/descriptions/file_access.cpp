@@ -18,6 +18,7 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <atomic>
 #include <chrono>
 #include <cstddef>
 #include <cstdint>
@@ -25,6 +26,7 @@
 #include <cstring>
 #include <exception>
 #include <filesystem>
+#include <functional>
 #include <string>
 #include <system_error>
 #include <thread>
@@ -370,6 +372,61 @@ TEST_CASE("AtomicFile: where every file has a name, the one that is written is a
     AtomicFile(path).commit();
     return folder.size() == 1 ? 0 : 8;
   });
+  if (status == 77) {
+    MESSAGE("skipped: no name space of mounts is to be had");
+    return;
+  }
+  CHECK(status == 0);
+}
+
+namespace {
+
+/// 0 if files that are to be new replace nothing, and of several at once one is placed; else where that failed.
+int place_new_files(const TemporaryFolder& folder) {
+  const std::string path = folder / "x";
+  const auto is_placed = [&](
+                             const std::string& bytes, const std::function<void()>& meanwhile = [] {}) {
+    AtomicFile file(path);
+    file.write(bytes.data(), bytes.size());
+    meanwhile();
+    try {
+      file.commit_new();
+    } catch (const std::system_error& error) {
+      if (error.code() != std::errc::file_exists) throw;
+      return false;
+    }
+    return true;
+  };
+  if (!is_placed("first") || folder.size() != 1 || read_bytes(path) != "first") return 1;
+  if (is_placed("second") || folder.size() != 1 || read_bytes(path) != "first") return 2;
+  std::filesystem::remove(path);
+  if (is_placed("third", [&] { write_bytes(path, "of others"); }) || read_bytes(path) != "of others") return 3;
+  std::filesystem::remove(path);
+  std::filesystem::create_symlink("nowhere", path);
+  if (is_placed("fourth") || !std::filesystem::is_symlink(path) || folder.size() != 1) return 4;
+  for (int round = 0; round < 20; ++round) {
+    std::filesystem::remove(path);
+    std::atomic<int> placed = 0, winner = -1;
+    std::vector<std::thread> writers;
+    for (int k = 0; k < 4; ++k) {
+      writers.emplace_back([&, k] {
+        if (!is_placed(std::to_string(k))) return;
+        ++placed;
+        winner = k;
+      });
+    }
+    for (std::thread& writer : writers) writer.join();
+    if (placed != 1 || folder.size() != 1 || read_bytes(path) != std::to_string(winner)) return 5;
+  }
+  return 0;
+}
+
+}  // namespace
+
+TEST_CASE("AtomicFile: one that is to be new replaces nothing, and of several at once one is placed") {
+  CHECK(place_new_files(TemporaryFolder()) == 0);
+  const TemporaryFolder folder;
+  const int status = without_unnamed_files([&] { return place_new_files(folder); });
   if (status == 77) {
     MESSAGE("skipped: no name space of mounts is to be had");
     return;

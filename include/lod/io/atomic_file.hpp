@@ -130,8 +130,14 @@ class AtomicFile {
       if (!rename(temporary_, name_)) throw_file_error("rename to", path_);
       temporary_.clear();
     }
-    file_ = FileDescriptor();
-    if (wait_for_disk_) tidy_folder();
+    finish();
+  }
+  /// The same, but nothing is replaced: throws std::system_error (EEXIST) if there is anything at the path by then,
+  /// also a dangling link. Of several that are placed at once, one is.
+  void commit_new() {
+    prepare();
+    if (!(temporary_.empty() ? give_name(name_) : rename_to_free(name_))) throw_file_error("create", path_);
+    finish();
   }
 
  private:
@@ -167,7 +173,12 @@ class AtomicFile {
     if (wait_for_disk_ && uninterrupted([&] { return ::fsync(file_.get()); }) != 0) throw_file_error("sync", path_);
     check_closed();
   }
-  /// The end of `commit()`: waits for the directory entry, and removes what others have left in the folder.
+  /// The end of `commit()`.
+  void finish() {
+    file_ = FileDescriptor();
+    if (wait_for_disk_) tidy_folder();
+  }
+  /// Waits for the directory entry, and removes what others have left in the folder.
   void tidy_folder() const noexcept {
     FileDescriptor readable = open_at(folder(), inner(), O_RDONLY | O_DIRECTORY);
     if (!readable) return;
@@ -370,6 +381,24 @@ class AtomicFile {
     if (give_name(name_)) return true;
     if (errno != EEXIST) throw_file_error("create", path_);
     return false;
+  }
+  /// Gives a file with a temporary name another one, if that is free.
+  bool rename_to_free(const std::string& name) {
+    // Not all file systems can have the first, nor all of the others a second name for a file.
+#ifdef RENAME_NOREPLACE
+    const auto rename_new = [&] {
+      return ::renameat2(folder(), temporary_.c_str(), folder(), name.c_str(), RENAME_NOREPLACE);
+    };
+    if (uninterrupted(rename_new) == 0) {
+      temporary_.clear();
+      return true;
+    }
+    if (errno == EEXIST) return false;
+#endif
+    if (!link(folder(), temporary_, name, 0)) return false;
+    remove(temporary_);
+    temporary_.clear();
+    return true;
   }
   /// An unnamed file cannot replace an existing one: it gets a name beside it, for a moment.
   void take_name() {

@@ -44,14 +44,14 @@ class FileToWrite {
 
   /// Writes the streams one after the other. Creates the folders on the way to the file.
   void write(const std::vector<Stream>& streams) const {
-    if (!may_replace_ && exists(path_)) {
+    if (!may_replace_ && exists(path_)) {  // before what takes long; `commit_new` sees what comes meanwhile
       errno = EEXIST;
       lod::detail::throw_file_error("create", path_);
     }
     std::filesystem::create_directories(std::filesystem::path(path_).parent_path());
     AtomicFile file(path_);
     for (const Stream& stream : streams) stream.write_to(file);
-    file.commit();
+    may_replace_ ? file.commit() : file.commit_new();
   }
 
  private:
