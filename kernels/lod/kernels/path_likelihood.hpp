@@ -29,18 +29,11 @@ struct Likelihood {
 /// they stay near 0, and this sum is shifted by the same: the difference of two large sums would have no digits left.
 class PathLikelihood {
  public:
-  PathLikelihood() = default;
-  /// `is_extreme` is for shifts and sums beyond `most`, either way.
-  LOD_HOST_DEVICE explicit PathLikelihood(double most) noexcept : most_(most) {}
-
   /// Adds a row: the weight of the transition to its label, the label's emission, and what was subtracted from all
   /// scores.
   LOD_HOST_DEVICE void add_row(double weight, double emission, double shift) noexcept {
     add_compensated(sum_, error_, weight + emission - shift);
-    extreme_ |= exceeds(shift);
   }
-  /// Whether the scores of all paths, or the logarithm of their sum, may have overflowed: see scaled_chain.hpp.
-  LOD_HOST_DEVICE bool is_extreme(double log_sum) const noexcept { return extreme_ || exceeds(log_sum); }
   /// After the last row: the weight of the end, and the logarithm of the sum over all paths. Never more than 0.
   LOD_HOST_DEVICE double total(double weight, double log_sum) const noexcept {
     const double score = sum_ + weight;
@@ -51,10 +44,6 @@ class PathLikelihood {
   }
 
  private:
-  LOD_HOST_DEVICE bool exceeds(double number) const noexcept { return std::fabs(number) > most_; }
-
-  double most_ = __builtin_huge_val();
-  bool extreme_ = false;
   double sum_ = 0;
   double error_ = 0;
 };

@@ -12,10 +12,9 @@
 
 #include <lod/core/target.hpp>
 #include <lod/kernels/path_likelihood.hpp>
-#include <lod/kernels/unbounded.hpp>
+#include <lod/kernels/scaled_scores.hpp>
 #include <lod/ops/linear_chain_crf.hpp>
 
-#include <cmath>
 #include <cstdint>
 
 namespace lod::inline LOD_INTERFACE::kernel::inline LOD_TARGET {
@@ -24,8 +23,7 @@ namespace lod::inline LOD_INTERFACE::kernel::inline LOD_TARGET {
 template <class T>
 struct ScaledChain {
   using A = Accumulator<T>;
-  static constexpr A scale = static_cast<A>(0x1p-64);
-  static constexpr A nothing = static_cast<A>(-__builtin_huge_val());
+  using Scaled = ScaledScores<A>;
 
   const T* emission;
   std::int64_t tags;
@@ -49,7 +47,7 @@ struct ScaledChain {
     const std::int64_t label = labels[end - 1];
     return likelihood.total(static_cast<double>(label < 0 ? A{} : weight(1, label)),
                             static_cast<double>(log_of_all(end))) /
-           static_cast<double>(scale);
+           static_cast<double>(Scaled::scale);
   }
   /// After `likelihood`, for which all rows were kept: the share of all paths that each tag of a row has.
   LOD_HOST_DEVICE void find_shares(std::int64_t begin, std::int64_t end, A* shares) const {
@@ -57,7 +55,8 @@ struct ScaledChain {
     for (std::int64_t row = end - 1; row >= begin; --row) {
       A* const to = shares + row * stride;
       for (std::int64_t j = 0; j < tags; ++j) {
-        to[j] = row + 1 < end || all == nothing ? A{} : exponential(scores_of(row)[j] + weight(1, j) - all);
+        to[j] =
+            row + 1 < end || all == Scaled::nothing ? A{} : Scaled::exponential(scores_of(row)[j] + weight(1, j) - all);
       }
       for (std::int64_t j = 0; row + 1 < end && j < tags; ++j) {
         const A share = to[stride + j];
@@ -65,19 +64,16 @@ struct ScaledChain {
         const A all_before = log_before(row + 1, j);
         for (std::int64_t i = 0; i < tags; ++i) to[i] += part(row + 1, i, j, share, all_before);
       }
-      // Shares add up to 1, unless there is no path.
-      A sum{};
-      for (std::int64_t j = 0; j < tags; ++j) sum += to[j];
-      for (std::int64_t j = 0; sum != A{} && j < tags; ++j) to[j] /= sum;
+      Scaled::normalize(to, tags);
     }
   }
   /// The logarithm of the sum over all tags of the row before, of paths to tag j of a row.
   LOD_HOST_DEVICE A log_before(std::int64_t row, std::int64_t j) const {
-    return log_sum([&](std::int64_t i) { return score_before(row, i, j); });
+    return Scaled::log_sum(tags, [&](std::int64_t i) { return score_before(row, i, j); });
   }
   /// The part of the share of tag j of a row that comes from tag i of the row before; `all` is log_before(row, j).
   LOD_HOST_DEVICE A part(std::int64_t row, std::int64_t i, std::int64_t j, A share, A all) const {
-    return share == A{} ? share : share * exponential(score_before(row, i, j) - all);
+    return share == A{} ? share : share * Scaled::exponential(score_before(row, i, j) - all);
   }
 
   /// Writes the best path of the rows [begin, end), of which there is one; all rows are kept.
@@ -85,75 +81,48 @@ struct ScaledChain {
     for (std::int64_t row = begin; row < end; ++row) {
       put_row(row, [&](std::int64_t j) {
         if (row == begin) return weight(0, j);
-        A best = nothing;
-        for (std::int64_t i = 0; i < tags; ++i) best = greater(best, score_before(row, i, j));
-        return best;
+        return Scaled::greatest_of(tags, [&](std::int64_t i) { return score_before(row, i, j); });
       });
     }
     for (std::int64_t row = end - 1; row >= begin; --row) {
-      A best = nothing;
+      A best = Scaled::nothing;
       std::int64_t first = 0;
       for (std::int64_t j = 0; j < tags; ++j) {
         const A sum = scores_of(row)[j] + (row + 1 == end ? weight(1, j) : weight(j + crf_ends, y[row + 1]));
         if (sum > best) first = j;
-        best = greater(best, sum);
+        best = Scaled::greater(best, sum);
       }
       y[row] = best == best ? first : 0;
     }
   }
 
  private:
-  LOD_HOST_DEVICE static A scaled(T number) {
-    const A x = static_cast<A>(number), most = static_cast<A>(greatest_finite<A>);
-    return (x > most ? most : x) * scale;
+  LOD_HOST_DEVICE A emission_of(std::int64_t row, std::int64_t j) const {
+    return Scaled::scaled(emission[row * tags + j]);
   }
-  LOD_HOST_DEVICE A emission_of(std::int64_t row, std::int64_t j) const { return scaled(emission[row * tags + j]); }
   /// The greatest emission of a row, unless all are -inf: from there down, large ones leave digits of what is added.
   LOD_HOST_DEVICE A greatest_of(std::int64_t row) const {
-    A greatest = nothing;
-    for (std::int64_t j = 0; j < tags; ++j) {
-      const A some = emission_of(row, j);
-      greatest = some > greatest ? some : greatest;  // skips NaN
-    }
-    return greatest == nothing ? A{} : greatest;
+    return Scaled::subtrahend(Scaled::greatest_of(tags, [&](std::int64_t j) { return emission_of(row, j); }));
   }
   /// A number of the transition.
-  LOD_HOST_DEVICE A weight(std::int64_t row, std::int64_t j) const { return scaled(transition[row * tags + j]); }
+  LOD_HOST_DEVICE A weight(std::int64_t row, std::int64_t j) const {
+    return Scaled::scaled(transition[row * tags + j]);
+  }
   LOD_HOST_DEVICE A* scores_of(std::int64_t row) const { return scores + row % kept * stride; }
   LOD_HOST_DEVICE A score_before(std::int64_t row, std::int64_t i, std::int64_t j) const {
     return scores_of(row - 1)[i] + weight(i + crf_ends, j);
   }
-  /// NaN is greater than all.
-  LOD_HOST_DEVICE static A greater(A a, A b) { return b > a || b != b ? b : a; }
-  LOD_HOST_DEVICE static A exponential(A x) { return std::exp(x / scale); }
 
-  /// Writes the scores of a row, before(j) and the emission for tag j less the greatest of the row, less the best of
-  /// them, which is returned, unless it is -inf. NaN makes all scores NaN.
+  /// Writes the scores of a row, before(j) and the emission for tag j less the greatest of the row, as
+  /// ScaledScores::put.
   template <class Before>
   LOD_HOST_DEVICE A put_row(std::int64_t row, const Before& before) const {
-    A* const to = scores_of(row);
     const A greatest = greatest_of(row);
-    A best = nothing;
-    for (std::int64_t j = 0; j < tags; ++j) {
-      to[j] = before(j) + (emission_of(row, j) - greatest);
-      best = greater(best, to[j]);
-    }
-    const A by = best == nothing ? A{} : best;
-    for (std::int64_t j = 0; j < tags; ++j) to[j] -= by;
-    return by;
-  }
-  /// The logarithm of the sum over all tags; -inf if all terms are -inf.
-  template <class Number>
-  LOD_HOST_DEVICE A log_sum(const Number& number) const {
-    A most = nothing;
-    for (std::int64_t i = 0; i < tags; ++i) most = greater(most, number(i));
-    if (most == nothing) return most;
-    A sum{};
-    for (std::int64_t i = 0; i < tags; ++i) sum += exponential(number(i) - most);
-    return most + std::log(sum) * scale;
+    return Scaled::put(scores_of(row), tags,
+                       [&](std::int64_t j) { return before(j) + (emission_of(row, j) - greatest); });
   }
   LOD_HOST_DEVICE A log_of_all(std::int64_t end) const {
-    return log_sum([&](std::int64_t j) { return scores_of(end - 1)[j] + weight(1, j); });
+    return Scaled::log_sum(tags, [&](std::int64_t j) { return scores_of(end - 1)[j] + weight(1, j); });
   }
 };
 

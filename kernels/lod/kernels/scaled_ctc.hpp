@@ -7,9 +7,8 @@
 #include <lod/core/target.hpp>
 #include <lod/kernels/ctc_states.hpp>
 #include <lod/kernels/path_likelihood.hpp>
-#include <lod/kernels/unbounded.hpp>
+#include <lod/kernels/scaled_scores.hpp>
 
-#include <cmath>
 #include <cstdint>
 
 namespace lod::inline LOD_INTERFACE::kernel::inline LOD_TARGET {
@@ -23,8 +22,8 @@ struct ScaledLoss {
 template <class T>
 struct ScaledCtc {
   using A = Accumulator<T>;
-  static constexpr A scale = static_cast<A>(0x1p-64);
-  static constexpr A nothing = static_cast<A>(-__builtin_huge_val());
+  using Scaled = ScaledScores<A>;
+  static constexpr A nothing = Scaled::nothing;
 
   CtcStates<T> states;
   A* scores;            ///< of the states of each frame
@@ -40,7 +39,7 @@ struct ScaledCtc {
                          static_cast<double>(log_of_frame(t, greatest)));
     }
     const A all = log_of_all();
-    return {(0 - likelihood.total(static_cast<double>(all), 0)) / static_cast<double>(scale), all != nothing};
+    return {(0 - likelihood.total(static_cast<double>(all), 0)) / static_cast<double>(Scaled::scale), all != nothing};
   }
   /// The gradient of the loss times `factor`, for each frame and class; all frames are kept. `shares` is scratch memory
   /// for the states of two more frames, the second of which begins at `stride_of_shares`.
@@ -55,8 +54,7 @@ struct ScaledCtc {
 
  private:
   LOD_HOST_DEVICE A logit(std::int64_t frame, std::int64_t k) const {
-    const A x = static_cast<A>(states.logits[frame * states.classes + k]), most = static_cast<A>(greatest_finite<A>);
-    return (x > most ? most : x) * scale;
+    return Scaled::scaled(states.logits[frame * states.classes + k]);
   }
   LOD_HOST_DEVICE A emission(std::int64_t frame, std::int64_t state) const {
     const std::int64_t k = states.class_of(state);
@@ -64,45 +62,32 @@ struct ScaledCtc {
   }
   LOD_HOST_DEVICE A log_before(const A* before, std::int64_t s) const {
     const A from[] = {before[s], s > 0 ? before[s - 1] : nothing, states.skips_to(s) ? before[s - 2] : nothing};
-    return log_sum(3, [&](std::int64_t i) { return from[i]; });
+    return Scaled::log_sum(3, [&](std::int64_t i) { return from[i]; });
   }
   LOD_HOST_DEVICE A* scores_of(std::int64_t frame) const { return scores + frame % kept * stride; }
   /// @{
   /// The greatest logit of a frame, of all classes or of the states, unless all are -inf. From there down, large ones
   /// leave digits of what is added.
   LOD_HOST_DEVICE A greatest_logit(std::int64_t frame) const {
-    return greatest_of(states.classes, [&](std::int64_t k) { return logit(frame, k); });
+    return Scaled::subtrahend(Scaled::greatest_of(states.classes, [&](std::int64_t k) { return logit(frame, k); }));
   }
   LOD_HOST_DEVICE A greatest_emission(std::int64_t frame) const {
-    return greatest_of(states.count(), [&](std::int64_t s) { return emission(frame, s); });
-  }
-  template <class Number>
-  LOD_HOST_DEVICE static A greatest_of(std::int64_t count, const Number& number) {
-    A greatest = nothing;
-    for (std::int64_t i = 0; i < count; ++i) greatest = greater(greatest, number(i));
-    return greatest == nothing ? A{} : greatest;
+    return Scaled::subtrahend(Scaled::greatest_of(states.count(), [&](std::int64_t s) { return emission(frame, s); }));
   }
   /// @}
   LOD_HOST_DEVICE A log_of_frame(std::int64_t frame, A greatest) const {
-    return log_sum(states.classes, [&](std::int64_t k) { return logit(frame, k) - greatest; });
+    return Scaled::log_sum(states.classes, [&](std::int64_t k) { return logit(frame, k) - greatest; });
   }
-  /// Writes the scores of a frame, by emissions less `greatest`, less the best of them, which is returned, unless it is
-  /// -inf.
+  /// Writes the scores of a frame, by emissions less `greatest`, as ScaledScores::put.
   LOD_HOST_DEVICE A put_frame(std::int64_t frame, A greatest) const {
-    A* const to = scores_of(frame);
-    A best = nothing;
-    for (std::int64_t s = 0; s < states.count(); ++s) {
+    return Scaled::put(scores_of(frame), states.count(), [&](std::int64_t s) {
       const A from = frame > 0 ? log_before(scores_of(frame - 1), s) : s < 2 ? A{} : nothing;
-      to[s] = from + (emission(frame, s) - greatest);
-      best = greater(best, to[s]);
-    }
-    const A by = best == nothing ? A{} : best;
-    for (std::int64_t s = 0; s < states.count(); ++s) to[s] -= by;
-    return by;
+      return from + (emission(frame, s) - greatest);
+    });
   }
   LOD_HOST_DEVICE A log_of_all() const {
     const A* const last = scores_of(states.frames - 1) + states.count();
-    return log_sum(states.count() > 1 ? 2 : 1, [&](std::int64_t i) { return last[-1 - i]; });
+    return Scaled::log_sum(states.count() > 1 ? 2 : 1, [&](std::int64_t i) { return last[-1 - i]; });
   }
   /// Writes the share of all paths that each state of a frame has, from those of the frame after it; 0 without a path.
   LOD_HOST_DEVICE void find_shares(std::int64_t frame, const A* after, A* to) const {
@@ -112,21 +97,18 @@ struct ScaledCtc {
     if (frame + 1 == states.frames) {
       const A all = log_of_all();
       for (std::int64_t s = count > 1 ? count - 2 : 0; s < count; ++s) {
-        if (all != nothing) to[s] = exponential(own[s] - all);
+        if (all != nothing) to[s] = Scaled::exponential(own[s] - all);
       }
     } else {
       for (std::int64_t s = 0; s < count; ++s) {
         if (after[s] == A{}) continue;  // perhaps no path leads there
         const A all = log_before(own, s);
         for (std::int64_t from = s; from >= 0 && from + 2 >= s; --from) {
-          if (from + 2 > s || states.skips_to(s)) to[from] += after[s] * exponential(own[from] - all);
+          if (from + 2 > s || states.skips_to(s)) to[from] += after[s] * Scaled::exponential(own[from] - all);
         }
       }
     }
-    // Shares add up to 1, unless there is no path.
-    A sum{};
-    for (std::int64_t s = 0; s < count; ++s) sum += to[s];
-    for (std::int64_t s = 0; sum != A{} && s < count; ++s) to[s] /= sum;
+    Scaled::normalize(to, count);
   }
   LOD_HOST_DEVICE void write_frame(std::int64_t frame, const A* shares, A factor, T* to) const {
     A sum{}, of_blank{};
@@ -136,7 +118,7 @@ struct ScaledCtc {
     }
     const A greatest = greatest_logit(frame), all = log_of_frame(frame, greatest);
     const auto write = [&](std::int64_t k, A share) {
-      const A probability = sum == A{} ? A{} : exponential(logit(frame, k) - greatest - all);
+      const A probability = sum == A{} ? A{} : Scaled::exponential(logit(frame, k) - greatest - all);
       to[k] = static_cast<T>((probability - share) * factor);
     };
     for (std::int64_t k = 0; k < states.classes; ++k) write(k, A{});
@@ -153,18 +135,6 @@ struct ScaledCtc {
       }
       write(k, share);
     }
-  }
-  LOD_HOST_DEVICE static A exponential(A x) { return std::exp(x / scale); }
-  /// NaN is greater than all.
-  LOD_HOST_DEVICE static A greater(A a, A b) { return b > a || b != b ? b : a; }
-  template <class Number>
-  LOD_HOST_DEVICE static A log_sum(std::int64_t count, const Number& number) {
-    A most = nothing;
-    for (std::int64_t i = 0; i < count; ++i) most = greater(most, number(i));
-    if (most == nothing) return most;
-    A sum{};
-    for (std::int64_t i = 0; i < count; ++i) sum += exponential(number(i) - most);
-    return most + std::log(sum) * scale;
   }
 };
 

@@ -188,7 +188,7 @@ struct PathSums {
   template <class Lanes>
   LOD_HOST_DEVICE Likelihood likelihood(const Lanes& lanes, std::int64_t begin, std::int64_t end) const {
     if (chain.has_extreme_weights(lanes)) return {0, true};
-    PathLikelihood likelihood(most_plain_score<A>);
+    PathLikelihood likelihood;
     bool extreme = false;
     const auto add_row = [&](std::int64_t row, const typename LinearChain<T>::Subtracted& by) {
       extreme |= by.is_extreme();
@@ -209,9 +209,9 @@ struct PathSums {
       add_row(row, by);
     }
     const std::int64_t label = labels[end - 1];
-    const auto log_sum = static_cast<double>(log_of_all(end - 1));
-    return {likelihood.total(static_cast<double>(label < 0 ? A{} : chain.stop(label)), log_sum),
-            extreme || likelihood.is_extreme(log_sum)};
+    const A log_sum = log_of_all(end - 1);
+    return {likelihood.total(static_cast<double>(label < 0 ? A{} : chain.stop(label)), static_cast<double>(log_sum)),
+            extreme || exceeds_plain_scores(log_sum)};
   }
 };
 

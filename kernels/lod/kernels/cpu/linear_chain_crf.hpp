@@ -267,12 +267,14 @@ Likelihood likelihood_of_labels(const PathSums<T>& paths, std::int64_t begin, st
   using A = Accumulator<T>;
   Vector<A> most(PathSums<T>::nothing);
   if (paths.is_extreme(most)) return {0, true};
-  PathLikelihood likelihood(most_plain_score<A>);
+  PathLikelihood likelihood;
+  bool extreme = false;
   const auto add_row = [&](std::int64_t row, A far, const A* weights, A shift) {
     const std::int64_t label = labels[row];
     likelihood.add_row(static_cast<double>(weights[label]),
                        static_cast<double>(paths.emission_of_tag(row, label)) - static_cast<double>(far),
                        static_cast<double>(shift));
+    extreme |= exceeds_plain_scores(shift);
   };
   const A first = paths.far_emission(begin, most);
   add_row(begin, first, paths.start(), paths.start_scores(begin, first, scores_of(begin)));
@@ -284,9 +286,9 @@ Likelihood likelihood_of_labels(const PathSums<T>& paths, std::int64_t begin, st
                                       [&](std::int64_t j, const Vector<A>& sums) { put_sums(row, j, sums); });
     add_row(row, far, paths.from(labels[row - 1]), shift);
   }
-  const auto log_sum = static_cast<double>(paths.log_sum(scores_of(end - 1), paths.stop()));
-  return {likelihood.total(static_cast<double>(paths.stop()[labels[end - 1]]), log_sum),
-          likelihood.is_extreme(log_sum) || paths.is_extreme(most)};
+  const A log_sum = paths.log_sum(scores_of(end - 1), paths.stop());
+  return {likelihood.total(static_cast<double>(paths.stop()[labels[end - 1]]), static_cast<double>(log_sum)),
+          extreme || exceeds_plain_scores(log_sum) || paths.is_extreme(most)};
 }
 
 template <>
