@@ -335,9 +335,11 @@ struct ExpectedOfBatch {
 template <class T>
 void check_close(const LoDTensor<T>& found, const std::vector<double>& expected, double allowed) {
   REQUIRE(found.values().size() == expected.size());
-  bool all = true;
-  for (std::size_t k = 0; k < expected.size(); ++k) all = all && close(found.values()[k], expected[k], allowed);
-  CHECK(all);
+  for (std::size_t k = 0; k < expected.size(); ++k) {
+    if (close(found.values()[k], expected[k], allowed)) continue;
+    FAIL_CHECK("number " << k << " is " << found.values()[k] << ", expected " << expected[k]);
+    return;
+  }
 }
 
 /// Whether all numbers are finite.

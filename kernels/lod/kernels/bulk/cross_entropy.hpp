@@ -46,9 +46,8 @@ struct LossOfRow {
     }
     if (!lanes.is_first()) return;
     loss += all.rest;
-    losses[row] = is_finite(loss)
-                      ? loss * scale
-                      : scaled_loss<A>(number, classes, targets.labels[row], share, all.greatest, all.rest, scale);
+    losses[row] = is_finite(loss) ? loss * scale
+                                  : scaled_loss(x, classes, targets.labels[row], share, all.greatest, all.rest, scale);
   }
 };
 template <>

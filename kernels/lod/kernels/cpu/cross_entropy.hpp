@@ -64,9 +64,8 @@ struct Kernel<CrossEntropy> {
                                                        std::int64_t row) {
     using A = Accumulator<T>;
     const cpu::LogSum<A> all = cpu::log_sum_of_row(x, classes);
-    const auto number = [=](std::int64_t k) { return std::min(static_cast<A>(x[k]), std::numeric_limits<A>::max()); };
-    return scaled_loss<A>(number, classes, targets.labels[row], static_cast<A>(targets.smoothing), all.greatest,
-                          all.rest, static_cast<A>(targets.scale));
+    return scaled_loss(x, classes, targets.labels[row], static_cast<A>(targets.smoothing), all.greatest, all.rest,
+                       static_cast<A>(targets.scale));
   }
 };
 
