@@ -384,7 +384,7 @@ class AtomicFile {
   }
   /// Gives a file with a temporary name another one, if that is free.
   bool rename_to_free(const std::string& name) {
-    // Not all file systems can have the first, nor all of the others a second name for a file.
+    // Some file systems cannot do the first, others cannot give a file a second name.
 #ifdef RENAME_NOREPLACE
     const auto rename_new = [&] {
       return ::renameat2(folder(), temporary_.c_str(), folder(), name.c_str(), RENAME_NOREPLACE);
